@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any
 
@@ -78,6 +79,25 @@ def damage(kind: type[DevmindError], sentence: str) -> Iterator[None]:
         lines = str(error).strip().splitlines()
         reason = printable(f"{type(error).__name__}: {lines[0][:200].rstrip('.')}" if lines else type(error).__name__)
         raise kind(sentence.replace("{}", reason)) from error
+
+
+def data_files(folder: Path | None, pattern: str) -> list[Path]:
+    """The files of a folder of data, in order, whose place in it fits a pattern such as `speech/*/*.wav`.
+
+    Upper and lower case of the last name count as one, since recorders and cameras write `.WAV`. Names that begin with
+    a dot are left out: a Mac leaves them beside the files on a foreign disk.
+    """
+    if folder is None:
+        return []
+    *folders, last = pattern.split("/")
+    found = [
+        file
+        for place in folder.glob("/".join(folders) or ".")
+        if place.is_dir()
+        for file in place.iterdir()
+        if fnmatchcase(file.name.lower(), last.lower()) and file.is_file()
+    ]
+    return sorted(file for file in found if not any(one.startswith(".") for one in file.relative_to(folder).parts))
 
 
 @contextmanager

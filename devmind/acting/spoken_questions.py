@@ -17,12 +17,39 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, at_tick, collate
 from devmind.agent.heads import Head
 from devmind.agent.taps import taps_trunk
-from devmind.moment import Moment, Sense
+from devmind.moment import TICK_HZ, Moment, Sense
 
 REPLY, UTTER = "reply", "utter"
 """The effector that answers spoken questions, and the one whose codes of sound it uses."""
+KINDS, SPEECH = "heard_kind_arc", 1
+"""The arc of kinds of sounds, and the place of speech among its kinds (`stages/voice/sounds/kinds.py`)."""
+LEAST = 0.05
+"""A probability of speech from which words are believed: about the share of speech in the lessons of kinds, 0.06."""
+SHORTEST, PAUSE = 24, 2
+"""Moments that are asked about at least, and those of silence between repetitions."""
 PAGE = "?"
 """The page of the Moment in which an answer is wanted; the encoder `detail` sees only Moments with a page."""
+
+
+def is_speech(agent: Agent, heard: Sequence[Moment]) -> bool:
+    """Whether words may be believed in Moments of sound in a row, by the agent's arc of kinds; always without one.
+
+    They are speech if that is not less likely than LEAST. The likeliest kind would be too strict: an agent that was
+    taught by recordings of other sounds heard 0.23 instead of 0.70 of people's digits (docs/voice.md).
+    """
+    if KINDS not in agent.heads or not heard:
+        return True
+    with torch.inference_mode():
+        shares = agent(collate([as_piece(heard)]), [KINDS])[KINDS].numbers()[0, -1].softmax(-1)
+    return float(shares[SPEECH]) >= LEAST
+
+
+def as_piece(heard: Sequence[Moment]) -> list[Moment]:
+    """Moments of sound as an episode of their own; short ones are repeated, since in lessons a sound lasts longer."""
+    sounds = [np.asarray(one.senses["sound"]) for one in heard]
+    if len(sounds) < SHORTEST:
+        sounds = (sounds + [np.zeros_like(sounds[0])] * PAUSE) * (1 + SHORTEST // len(sounds))
+    return [Moment(k / TICK_HZ, {"sound": sound}, first=k == 0) for k, sound in enumerate(sounds)]
 
 
 def ask(agent: Agent, asked: Batch, heads: Sequence[str]) -> StepOutput:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from devmind.bounds import data_files
+
 LAYOUT = {
     "pictures": "images/*.npz",
     "spoken digits": "speech/*/{digit}_{speaker}_{take}.wav",
@@ -13,9 +15,9 @@ LAYOUT = {
     "games": "games/connect4/*.tsv",
     "puzzles": "puzzles/puzzle15.tsv",
 }
-"""Kinds of data and their paths; braces stand for any name."""
+"""Kinds of data and their paths, as `devmind.bounds.data_files` reads them; braces stand for any name."""
 
 
 def kinds_in(folder: Path) -> list[str]:
     """The kinds of LAYOUT of which the folder contains a file."""
-    return [kind for kind, where in LAYOUT.items() if any(folder.glob(re.sub(r"\{\w+\}", "*", where)))]
+    return [kind for kind, where in LAYOUT.items() if data_files(folder, re.sub(r"\{\w+\}", "*", where))]

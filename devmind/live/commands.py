@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from devmind.acting.recall import PAGE
+from devmind.acting.spoken_questions import is_speech
 from devmind.acting.taught_words import teaching
 from devmind.agent.threads import stepping_threads
 from devmind.errors import ConfigError, StoreError, TracesError, bound, nearest
@@ -225,10 +226,13 @@ class Commands:
 
         A request to do something with what it heard comes first (`_echoed`). A question that a head was taught to hear
         is answered aloud by that head (`sure` of the answer). Everything else is answered like typed words if any word
-        is sure. A name is for what is held up: the sound meanwhile is the voice that gives it.
+        is sure. A name is for what is held up: the sound meanwhile is the voice that gives it. Words that were heard in
+        what is no speech (`is_speech`) are not answered.
         """
         if heard and not self.life.loop.paused:
             with stepping_threads():
+                if not is_speech(self.life.loop.agent, heard):
+                    return {}
                 if echoed := self._echoed(text, heard[0].time_s):
                     return echoed
         life, gives_name = self.life, name_in(text, self.life.child.names.known()) is not None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -68,11 +68,16 @@ def media_moments(
 def _steps(episode: _Episode, tick_hz: int, warnings: list[str]) -> Iterator[Step]:
     """The Moments of one episode, without Actions."""
     samples_in_tick(tick_hz)
-    empty = (
-        f"'{episode.name}' gives no Moment: it is shorter than one tick ({1 / tick_hz:g} s), is no media file, is "
-        f"damaged, or its codec is unknown here; convert it to mp4 (H.264), WAV or PNG."
-    )
-    yield from episode_steps(_events(episode, tick_hz, warnings), tick_hz, episode.name, empty)
+    before = len(warnings)
+    events = _events(episode, tick_hz, warnings)
+    first = next(events, None)
+    if first is None:
+        why = " ".join(warnings[before:]) or (
+            f"It is shorter than one tick ({1 / tick_hz:g} s), is no media file, is damaged, or its codec is unknown "
+            "here."
+        )
+        raise SessionError(f"'{episode.name}' gives no Moment. {why} Convert it to mp4 (H.264), WAV or PNG.")
+    yield from episode_steps(chain((first,), events), tick_hz, episode.name, "")
 
 
 def _events(episode: _Episode, tick_hz: int, warnings: list[str]) -> Iterator[Event]:
@@ -143,4 +148,36 @@ def _kind(path: Path) -> str:
         return "pictures"
     if sounds.is_sound(path):
         return "sound"
+    if what := _document(path):
+        raise SessionError(
+            f"'{path}' is {what} and no media file; it is not imported. Text goes to `text/*.txt` in a folder for "
+            "--data, which the stage language reads; of a transcript, give the recording itself."
+        )
     return "video"
+
+
+_DOCUMENTS = {
+    b"%PDF": "a PDF", b"\x89HDF": "an HDF5 file of tables", b"PAR1": "a Parquet table", b"PK\x03\x04": "a zip archive",
+    b"ARROW1": "an Arrow table", b"\x1f\x8b": "a gzip archive",
+}  # fmt: skip
+"""By their first bytes."""
+_WRITTEN = bytes({*range(32, 256), *b"\n\r\t\f"} - {127})
+"""The bytes of a text, in UTF-8 or an older encoding."""
+_TRANSCRIPTS = {
+    ".textgrid": "a transcript of Praat", ".eaf": "a transcript of ELAN", ".cha": "a transcript of CHAT",
+    ".opf": "a transcript of Datavyu", ".srt": "a file of subtitles", ".vtt": "a file of subtitles",
+    ".tfrecord": "a TFRecord of examples", ".csv": "a table", ".tsv": "a table", ".json": "a JSON file",
+    ".jsonl": "a JSON file",
+}  # fmt: skip
+"""By the ends of their names; whether it is one at all is seen by its content."""
+
+
+def _document(path: Path) -> str | None:
+    """What a file is that holds text or a table; None for what may be media."""
+    with path.open("rb") as file:
+        head = file.read(4096)
+    wide = head[:2] in (b"\xff\xfe", b"\xfe\xff")  # UTF-16
+    is_text = wide or (bool(head) and not head.translate(None, _WRITTEN))
+    found = "text" if is_text else next((what for magic, what in _DOCUMENTS.items() if head.startswith(magic)), None)
+    ending = path.suffix.lower()
+    return _TRANSCRIPTS.get(ending, found) if found or ending == ".tfrecord" else None

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from devmind.errors import ExamError, SessionError
 from devmind.moment import SOUND_RATE_HZ, TICK_HZ, TICK_SAMPLES
 from devmind.sessions.messages import from_s16
+from devmind.sessions.pictures import film_start_s, open_film
 
 Warn = Callable[[str], None]
 Part = tuple[float | None, int, np.ndarray]
 """Its start in seconds (None: at the end of the last one), its rate in Hz, float32 [n, C]."""
 
+_HEAD_BYTES = 1 << 16
 _BLOCK = 4096
 """Samples read at a time; a damaged file loses at most so many before the damage."""
 
@@ -40,7 +45,7 @@ def file_ticks(path: Path, tick_samples: int, warn: Warn) -> Iterator[tuple[int,
     import soundfile
 
     try:
-        with soundfile.SoundFile(path) as file:
+        with _opened(path, warn) as file:
             cutter = _TickCutter(0.0, file.samplerate, file.channels if file.channels < 3 else 1, tick_samples)
             try:
                 for block in file.blocks(_BLOCK, dtype="float32", always_2d=True):
@@ -64,7 +69,7 @@ def mono_wave(path: Path, seconds: float | None = None) -> np.ndarray:
     import soxr
 
     try:
-        with soundfile.SoundFile(path) as file:
+        with _opened(path) as file:
             rate_hz = file.samplerate
             frames = -1 if seconds is None else round(seconds * rate_hz)
             wave = file.read(frames, dtype="float32", always_2d=True)
@@ -90,10 +95,45 @@ def is_sound(path: Path) -> bool:
         return False
 
 
+def check_sound(path: Path) -> None:
+    """Open a file without decoding it.
+
+    Raises:
+        SessionError: it has no sound that can be read here.
+    """
+    if is_sound(path):
+        return
+    try:
+        import av
+    except ImportError:
+        raise SessionError(
+            f"'{path}' cannot be read as sound; what is no WAV, FLAC, OGG or MP3 needs PyAV (pip install "
+            "'devmind[video]'), or convert it to WAV or FLAC."
+        ) from None
+    with suppress(av.error.FFmpegError), open_film(path) as film:
+        if any(stream.codec_context is not None for stream in film.streams.audio):
+            return
+    raise SessionError(
+        f"'{path}' cannot be read as sound: it has none, is damaged, or its codec is unknown here; convert it to WAV "
+        "or FLAC."
+    )
+
+
+def sound_ticks(path: Path, tick_samples: int, warn: Warn) -> Iterator[tuple[int, np.ndarray]]:
+    """`file_ticks` of a sound file, and `container_ticks` of anything else.
+
+    Raises:
+        SessionError: nothing of it can be read as sound, or a sample is no finite number.
+    """
+    check_sound(path)
+    yield from (file_ticks if is_sound(path) else container_ticks)(path, tick_samples, warn)
+
+
 def container_ticks(path: Path, tick_samples: int, warn: Warn) -> Iterator[tuple[int, np.ndarray]]:
     """The same for the sound in a video's container, through PyAV, on the clock of its pictures.
 
-    A tick with a gap in its sound is left out. Without PyAV there is no sound, and `warn` gets a sentence.
+    A tick with a gap in its sound is left out. A film keeps its pictures whatever its sound is like: sound that cannot
+    be read is left out, and `warn` gets a sentence, also without PyAV.
     """
     try:
         import av
@@ -103,28 +143,57 @@ def container_ticks(path: Path, tick_samples: int, warn: Warn) -> Iterator[tuple
         )
         return
     try:
-        with av.open(str(path)) as container:
-            if not container.streams.audio:
+        film = open_film(path)
+    except av.error.FFmpegError:
+        return  # no container: nothing of it can be read, neither pictures nor sound
+    try:
+        with film:
+            if not film.streams.audio:
                 return
-            yield from _stream_ticks(container, tick_samples)
-    except av.error.FFmpegError as error:
-        warn(f"The sound of '{path}' was read only in part ({error.strerror}).")
+            stream = next((stream for stream in film.streams.audio if stream.codec_context is not None), None)
+            if stream is None:
+                warn(f"The sound of '{path}' is left out: its codec is unknown here.")
+                return
+            damaged: list[Any] = []
+            yield from timed_ticks(_parts(film, stream, damaged), tick_samples, _GAP_S)
+            if damaged:
+                warn(f"{len(damaged)} parts of the sound of '{path}' are damaged and left out.")
+    except SessionError as error:
+        warn(f"The sound of '{path}' is left out from where it cannot be read. {error}")
+    except (av.error.FFmpegError, ValueError) as error:
+        warn(f"The sound of '{path}' was read only in part ({getattr(error, 'strerror', None) or error}).")
 
 
-def _stream_ticks(container, tick_samples: int) -> Iterator[tuple[int, np.ndarray]]:  # type: ignore[no-untyped-def]
+def _parts(film: Any, stream: Any, damaged: list[Any]) -> Iterator[Part]:
+    """The stream's sound with the rate of its first frame and its channels, two at most: broadcasts change both at an
+    advertisement. Packets that cannot be decoded are appended to `damaged`.
+
+    A bare stream has no stamps (`start_time` is None), and FFmpeg makes up some from the first frame's rate.
+    """
     import av
 
-    stream = container.streams.audio[0]
-    channels = min(stream.codec_context.channels, 2)
-    to_float = av.AudioResampler(format="flt", layout="stereo" if channels == 2 else "mono")
+    kind, to_float, rate_hz, channels, zero_s = None, None, 0, 0, film_start_s(film)
+    stamped = stream.start_time is not None
 
-    def parts() -> Iterator[Part]:
-        for frame in container.decode(stream):
-            start_s = frame.time - _pictures_start_s(container) if frame.time is not None else None
-            made = [part.to_ndarray().reshape(-1, channels) for part in to_float.resample(frame)]
-            yield start_s, frame.sample_rate, np.concatenate([np.zeros((0, channels), np.float32), *made])
+    def part(at_s: float | None, frame: Any) -> Part:
+        made = [made.to_ndarray().reshape(-1, channels) for made in to_float.resample(frame)] if to_float else []
+        return at_s, rate_hz, np.concatenate([np.zeros((0, channels), np.float32), *made])
 
-    yield from timed_ticks(parts(), tick_samples, _GAP_S)
+    for packet in film.demux(stream):
+        try:
+            frames = packet.decode()
+        except av.error.FFmpegError:
+            damaged.append(packet)
+            continue
+        for frame in frames:
+            if kind != (kind := (frame.format.name, frame.layout.name, frame.sample_rate)):
+                if to_float is not None:
+                    yield part(None, None)
+                rate_hz = rate_hz or frame.sample_rate
+                channels = channels or min(frame.layout.nb_channels, 2)
+                layout = "stereo" if channels == 2 else "mono"
+                to_float = av.AudioResampler(format="flt", layout=layout, rate=rate_hz)
+            yield part(frame.time - zero_s if stamped and frame.time is not None else None, frame)
 
 
 def timed_ticks(parts: Iterator[Part], tick_samples: int, gap_s: float) -> Iterator[tuple[int, np.ndarray]]:
@@ -144,15 +213,6 @@ def timed_ticks(parts: Iterator[Part], tick_samples: int, gap_s: float) -> Itera
         heard_s += len(block) / rate_hz
     if cutter is not None:
         yield from cutter.finish()
-
-
-def _pictures_start_s(container) -> float:  # type: ignore[no-untyped-def]
-    """Start of the pictures: OpenCV counts times from the first picture stream's own start, and sound must use the same
-    zero.
-    """
-    for stream in container.streams.video:
-        return float((stream.start_time or 0) * stream.time_base)
-    return float((container.streams.audio[0].start_time or 0) * container.streams.audio[0].time_base)
 
 
 class _TickCutter:
@@ -212,7 +272,59 @@ def _declared_bytes(path: Path) -> int:
         head = file.read(8)
     order = {b"RIFF": "little", b"FORM": "big"}.get(head[:4])
     size = int.from_bytes(head[4:8], order) if order else 0  # type: ignore[arg-type]
-    return size + 8 if 0 < size < 0xFFFFFFFF else 0
+    return size + 8 if size and not any(size in unknown for unknown in _UNKNOWN) else 0
+
+
+_UNKNOWN = (range(0x7FFFF000, 0x80001000), range(0xFFFFF000, 0x100000000))
+"""Sizes that programs write into the header of a pipe, whose end they do not know."""
+
+
+def _opened(path: Path, warn: Warn | None = None) -> Any:
+    """The soundfile.SoundFile of a path; a WAV whose recorder was killed before it wrote the sizes is read to its end.
+
+    Raises:
+        soundfile.LibsndfileError: it is no sound.
+    """
+    import soundfile
+
+    head = _head_without_sizes(path)
+    if not head:
+        return soundfile.SoundFile(path)
+    if warn is not None:
+        warn(f"'{path}' does not say how long it is, as after a recorder was killed; it was read to its end.")
+    return soundfile.SoundFile(_Headed(path, head))
+
+
+def _head_without_sizes(path: Path) -> bytes:
+    """The head of a WAV with its sizes filled in, if its data says that it is empty and is not; else nothing."""
+    with path.open("rb") as file:
+        head, whole = file.read(_HEAD_BYTES), path.stat().st_size
+    if head[:4] != b"RIFF" or head[8:12] != b"WAVE" or int.from_bytes(head[4:8], "little") + 8 == whole:
+        return b""
+    at = 12
+    while at + 8 <= len(head):
+        size = int.from_bytes(head[at + 4 : at + 8], "little")
+        if head[at : at + 4] == b"data":
+            filled = [min(rest, 0xFFFFFFFF).to_bytes(4, "little") for rest in (whole - 8, whole - at - 8)]
+            return b"" if size else b"RIFF" + filled[0] + head[8 : at + 4] + filled[1]
+        at += 8 + size + size % 2
+    return b""
+
+
+class _Headed(io.FileIO):
+    """A file that is read with another head."""
+
+    def __init__(self, path: Path, head: bytes) -> None:
+        super().__init__(path, "rb")
+        self._head = head
+
+    def readinto(self, buffer: Any) -> int:
+        """As in a file; `soundfile` reads by nothing else."""
+        at = self.tell()
+        count = super().readinto(buffer) or 0
+        place = self._head[at : at + count]
+        memoryview(buffer).cast("B")[: len(place)] = place
+        return count
 
 
 SILENT = 1e-4
@@ -230,7 +342,7 @@ def moments_of(path: Path, seconds: float, warn: Warn) -> list[np.ndarray]:
         SessionError: nothing can be read, it is shorter than a Moment, or all of it is silence.
     """
     most, chunks, loudest, peak, clipped = round(seconds * TICK_HZ), list[np.ndarray](), 0.0, 0.0, 0
-    for _, sound in file_ticks(path, TICK_SAMPLES, warn):
+    for _, sound in sound_ticks(path, TICK_SAMPLES, warn):
         if len(chunks) == most:
             warn(f"'{path}' is longer than {seconds:g} s, and the rest is not heard; give more --seconds.")
             break

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from devmind.bounds import data_files
 from devmind.errors import ExamError
 from devmind.moment import SOUND_RATE_HZ
 from devmind.seeding import derive_seed
@@ -53,8 +54,7 @@ class Clips:
 @lru_cache(maxsize=2)
 def clips(data: Path | None) -> Clips | None:
     """All spoken digits of the folder, resampled to 16 kHz, or None when it has none."""
-    files = sorted(data.glob("speech/*/*.wav")) if data else []
-    named = [(path, path.stem.split("_")) for path in files]
+    named = [(path, path.stem.split("_")) for path in data_files(data, "speech/*/*.wav")]
     named = [(path, parts) for path, parts in named if len(parts) >= 3 and parts[0].isdecimal() and int(parts[0]) < 10]
     if not named:
         return None

@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from zipfile import is_zipfile
 
 import numpy as np
 
-from devmind.bounds import damage
+from devmind.bounds import damage, data_files
 from devmind.errors import ExamError
 from devmind.seeding import numpy_rng
 
 HELD_OUT_PICTURES = 0.2
+PICTURE_FILES = "images/*.npz"
 SKLEARN, SKLEARN_HELD_OUT = "scikit-learn digits", 600
 
 
@@ -37,7 +39,7 @@ class Pictures:
 @lru_cache(maxsize=4)
 def has_pictures(data: Path | None) -> bool:
     """Whether the folder holds labelled pictures."""
-    return data is not None and any(data.glob("images/*.npz"))
+    return bool(data_files(data, PICTURE_FILES))
 
 
 @lru_cache(maxsize=4)
@@ -47,7 +49,7 @@ def pictures(data: Path | None) -> Pictures:
     Raises:
         ExamError: a file is not in the layout.
     """
-    files = sorted(data.glob("images/*.npz")) if data else []
+    files = data_files(data, PICTURE_FILES)
     if not files:
         from sklearn.datasets import load_digits
 
@@ -67,8 +69,14 @@ def pictures(data: Path | None) -> Pictures:
 
 def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray]:
     unread = f"{path} must be an .npz with 'images' and 'labels'; {{}}."
-    with damage(ExamError, unread), np.load(path, allow_pickle=False) as file:
-        images, labels = file["images"], file["labels"].astype(np.int64)
+    with damage(ExamError, unread):
+        if not is_zipfile(path):
+            raise ValueError("it is none")
+        with np.load(path, allow_pickle=False) as file:
+            try:
+                images, labels = file["images"], file["labels"].astype(np.int64)
+            except ValueError as error:  # NumPy's own sentence advises to read them all the same
+                raise ValueError("it is damaged or holds Python objects, which are never read") from error
     fits = images.dtype == np.uint8 and images.ndim == 3 and labels.shape == images.shape[:1]
     if not fits or labels.min(initial=0) < 0 or labels.max(initial=0) > 9:
         raise ExamError(

@@ -16,7 +16,7 @@ from devmind.errors import ConfigError
 hear = group("Print the words in a recording, and its kind of sound.")
 echo = group("Repeat a recording through the codec.")
 
-Recording = Annotated[Path, typer.Argument(metavar="FILE", help="A sound file of any rate, such as WAV or FLAC.")]
+Recording = Annotated[Path, typer.Argument(metavar="FILE", help="A sound file of any rate, such as WAV, FLAC or M4A.")]
 Folder = Annotated[
     Path | None,
     agent_option(raised_through("voice")),
@@ -28,8 +28,11 @@ Seconds = Annotated[
 
 @hear.command("hear")
 def write_what_is_said(file: Recording, agent: Folder = None, seconds: Seconds = 60.0) -> None:
-    """Let an agent listen to a recording, tick by tick. Print words as they come, and at the end the kind of sound."""
-    existing(file, "FILE", "file")
+    """Let an agent listen to a recording, tick by tick. Print its kind of sound, and the words of what is speech.
+
+    An agent that was taught kinds of sounds by recordings leaves out words in what it takes for another sound.
+    """
+    _check(file)
     from devmind.sessions.sounds import moments_of
 
     moments = moments_of(file, seconds, show.line)
@@ -41,15 +44,17 @@ def write_what_is_said(file: Recording, agent: Folder = None, seconds: Seconds =
         from stages.voice.sounds.recorded import SOURCE
 
     with intra_op_threads(1):
-        heard, hearing = 0, Hearing(taught_agent(agent, NAME, WORDS_ARC, "to hear words", stages=(NAME,)), moments)
-        for _, words in hearing.words():
-            typer.echo(f" {words}" if heard else words, nl=False)
-            heard += 1
-    typer.echo("" if heard else "no word was heard")
-    if kind := hearing.kind():
+        hearing = Hearing(taught_agent(agent, NAME, WORDS_ARC, "to hear words", stages=(NAME,)), moments)
+        heard = " ".join(words for _, words in hearing.words())
+    kind = hearing.kind()
+    if kind:
         typer.echo(f"kind of sound: {kind[0]} ({kind[1]:.2f})")
-        if not any(group.startswith(SOURCE) for group in hearing.agent.config.trained_on):
-            complain("Note: this agent learned from synthetic sounds only, so it may take other sounds for speech.")
+    typer.echo(heard or "no word was heard")
+    if kind and not any(group.startswith(SOURCE) for group in hearing.agent.config.trained_on):
+        complain(
+            "Note: this agent learned from synthetic sounds only, so it may take other sounds for speech and hear "
+            "words in them."
+        )
 
 
 @echo.command("echo")
@@ -69,7 +74,7 @@ def say_again(
 
     With --go-on, the trunk continues the recording after its end.
     """
-    existing(file, "FILE", "file")
+    _check(file)
     if out.suffix.lower() != ".wav" or out.exists():
         raise ConfigError(f"OUT must be a new .wav file; got '{out}'. Choose another name.")
     from devmind.moment import TICK_HZ
@@ -89,3 +94,11 @@ def say_again(
         _, sound = repeat(taught_agent(agent, NAME, head, wanted, stages=(NAME,)), moments, further)
     write_atomically(out, wav(sound))
     show.path("echo", out)
+
+
+def _check(file: Path) -> None:
+    """Refuse what is no sound at once, and not after an agent was loaded."""
+    existing(file, "FILE", "file")
+    from devmind.sessions.sounds import check_sound
+
+    check_sound(file)

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 
 from devmind.acting import Actor
+from devmind.acting.spoken_questions import is_speech
 from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.errors import ConfigError, nearest
-from devmind.moment import TICK_HZ, TICK_SAMPLES
+from devmind.moment import TICK_HZ, TICK_SAMPLES, Moment
 from stages.voice.codec import TOKENS, levels_of
 from stages.voice.echo.lesson import decode
 from stages.voice.echo.tokens.model import MOST
@@ -26,13 +27,15 @@ from stages.voice.vocoder import sound_of
 
 AFTER = 2
 """Moments of silence behind a file, in which the last word is finished."""
+PAUSE, LEAD = 8, 12
+"""Moments without a word that end a sentence, and those before its first word, as in a life (`devmind.live`)."""
 LONGEST_ON = 100
 """Moments by which a sound is continued, at most: 10 s of the 12.8 s that a page of codes holds."""
 
 
 class Hearing:
-    """An agent that hears a recording once, by its arcs, as a life hears: words as they come, and at the end the kind
-    of the sound.
+    """An agent that hears a recording once, by its arcs, as a life hears: the words of what is speech, sentence by
+    sentence, and at the end the kind of the sound.
     """
 
     def __init__(self, agent: Agent, moments: list[np.ndarray]) -> None:
@@ -41,7 +44,28 @@ class Hearing:
         self._sounds_like: torch.Tensor | None = None
 
     def words(self) -> Iterator[tuple[float, str]]:
-        """(seconds, words) for each Moment in which new words were heard."""
+        """(seconds, words) for each Moment in which new words were heard, when their sentence has ended.
+
+        A sentence that is no speech (`is_speech`, as in a life) is left out.
+        """
+        sentence: list[tuple[int, str]] = []
+        for number, words in self._every_word():
+            if sentence and number - sentence[-1][0] >= PAUSE:
+                yield from self._if_speech(sentence)
+                sentence = []
+            sentence.append((number, words))
+        yield from self._if_speech(sentence)
+
+    def _if_speech(self, sentence: list[tuple[int, str]]) -> Iterator[tuple[float, str]]:
+        if not sentence:
+            return
+        first, last = max(0, sentence[0][0] - LEAD), sentence[-1][0] + PAUSE
+        heard = [Moment(k / TICK_HZ, {SOUND: sound[None]}) for k, sound in enumerate(self._moments[first:last])]
+        if is_speech(self.agent, heard):
+            yield from (((number + 1) / TICK_HZ, words) for number, words in sentence)
+
+    def _every_word(self) -> Iterator[tuple[int, str]]:
+        """(number of the Moment, words)."""
         heads = tuple(name for name in (WORDS_ARC, KINDS_ARC) if name in self.agent.heads)
         before = BLANK
         for number, output in enumerate(_lived(self.agent, self._moments, heads=heads)):
@@ -50,7 +74,7 @@ class Hearing:
             frames = output.outputs[WORDS_ARC].mode()[0].cpu().numpy()
             words, before = joined(frames, before), int(frames[-1])
             if words:
-                yield (number + 1) / TICK_HZ, " ".join(KNOWN[word] for word in words)
+                yield number, " ".join(KNOWN[word] for word in words)
 
     def kind(self) -> tuple[str, float] | None:
         """The kind of all that was heard so far, with its probability; None before anything was heard, and for an agent

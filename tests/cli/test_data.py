@@ -23,9 +23,9 @@ from devmind.datasets import CATALOGUE, find, get
 from devmind.datasets.catalogue import DataSet, Remote
 from devmind.datasets.fetch import digest
 from devmind.datasets.layout import LAYOUT, kinds_in
-from devmind.errors import DevmindError
+from devmind.errors import DevmindError, ExamError
 from devmind.sessions.spoken import clips
-from devmind.sessions.written import has_pictures
+from devmind.sessions.written import has_pictures, pictures
 from stages.language.read.corpus import corpus
 from stages.reasoning.connect4.positions import judged
 from stages.reasoning.sliding.exam import FIFTEEN_FILE
@@ -196,6 +196,52 @@ def test_layout_is_what_the_stages_read(tmp_path: Path) -> None:
     assert corpus(cast(Any, context)).source == "own.txt"
     assert judged(tmp_path, 1, 0)[0].name == "L2_R2"
     assert (tmp_path / FIFTEEN_FILE).is_file()
+
+
+def test_capitals_and_a_macs_companions_change_nothing(tmp_path: Path) -> None:
+    """Field recorders write .WAV: such clips were left out without a word. A Mac's companions were read as data."""
+    fill(tmp_path)
+    read = clips(tmp_path)
+    assert read is not None
+    other = tmp_path.with_name("other")
+    for file in [file for file in tmp_path.rglob("*") if file.is_file()]:
+        place = other / file.relative_to(tmp_path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.with_suffix(file.suffix.upper()).write_bytes(file.read_bytes())
+        for companion in (f"._{file.name}", f".{file.name}"):
+            place.with_name(companion).write_bytes(b"\0\5\x16\7\0\2\0\0Mac OS X        ")
+    (other / "sounds" / "house" / "dog" / "folder.wav").mkdir(parents=True)
+    assert kinds_in(other) == list(LAYOUT)
+    assert has_pictures(other)
+    again = clips(other)
+    assert again is not None
+    assert np.array_equal(again.waves, read.waves)
+    assert list(again.speakers) == list(read.speakers)
+    sounds, other_sounds = recorded(tmp_path), recorded(other)
+    assert sounds is not None
+    assert other_sounds is not None
+    assert list(other_sounds.sources) == list(sounds.sources)
+    assert len(pictures(other).labels) == len(pictures(tmp_path).labels)
+    context = SimpleNamespace(data=other, config=RunConfig())
+    assert corpus(cast(Any, context)).source == "own.TXT"
+    assert judged(other, 1, 0)[0].name == "L2_R2"
+    companions = tmp_path.with_name("companions")
+    (companions / "images").mkdir(parents=True)
+    (companions / "images" / "._mine.npz").write_bytes(b"\0\5\x16\7")
+    assert kinds_in(companions) == []
+
+
+@pytest.mark.parametrize("kind", ["no archive", "objects"])
+def test_nobody_is_told_to_unpickle_pictures(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "images").mkdir()
+    file = tmp_path / "images" / "mine.npz"
+    if kind == "no archive":
+        file.write_bytes(b"\x80\4K\1.")
+    else:
+        np.savez(file, images=np.array([{}, {}], object), labels=np.arange(2))
+    with pytest.raises(ExamError, match=r"mine\.npz must be an \.npz with 'images' and 'labels'") as raised:
+        pictures(tmp_path)
+    assert not {"unsafe", "pickle"} & set(str(raised.value).replace("_", " ").split())
 
 
 def test_layout_is_documented() -> None:

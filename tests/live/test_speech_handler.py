@@ -23,11 +23,13 @@ from devmind.live.speech_handler import WAITING, SpeechHandler
 from devmind.live.viewing.heard_words import END_S, HeardWords
 from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
 from devmind.memory import Memory, open_store
+from devmind.moment import Moment
 from devmind.testing import tiny_agent
 from devmind.worlds.room import Room
 from sensors.synthetic import SyntheticCamera
 from stages.reflex import parts
 from stages.voice import parts as parts_of_voice
+from stages.voice.sounds.kinds import KINDS
 from tests.live.test_own_voice import Mouth
 
 PASSED = {"skills": [{"measures": [{"name": "hear_words/caregiver", "passed": True}]}]}
@@ -240,3 +242,27 @@ def test_unexpected_error_is_shown_and_the_next_sentence_is_answered() -> None:
         wait(spoken.shown)
         assert spoken.shown()["text"] == "is that a cup"
         assert spoken.fault == ""
+
+
+@pytest.mark.parametrize("kind", ["speech", "dog"])
+def test_words_in_what_is_no_speech_are_not_answered(home: Spoken, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent's arc of kinds takes it for a dog."""
+    asked: list[str] = []
+
+    def reply(self: Any, agent: Agent, text: str, *more: Any) -> OwnWords:
+        asked.append(text)
+        return OwnWords("a cup.", 0.9, None)
+
+    monkeypatch.setattr("devmind.live.commands.Dialogue.reply", reply)
+    agent = home.life.loop.agent
+    agent.head(parts_of_voice.KINDS_ARC).answer[-1].bias.data[KINDS.index(kind)] = 99.0  # type: ignore[union-attr,operator,index]
+    home.live(3)
+    for words in (("what", "is", "that"), ("is", "that", "a", "cup")):
+        home.ears._keep(Moment(0.0, {"sound": np.ones((1, 1600), np.float32)}))
+        home.say(*words)
+        home.live(round(END_S * 10) + 2)
+    if kind == "speech":
+        home.until(lambda: len(asked) == 2)
+    else:
+        time.sleep(0.5)
+        assert not asked

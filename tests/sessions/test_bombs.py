@@ -9,6 +9,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import av
 import cv2
 import numpy as np
 import pytest
@@ -89,7 +90,7 @@ def test_chunk_bombs_are_refused_or_read_within_their_memory_budget(profile: str
 READ = """
 import sys, time
 from pathlib import Path
-import cv2, mcap.reader, google.protobuf.descriptor_pool
+import av, cv2, mcap.reader, google.protobuf.descriptor_pool
 import devmind.sessions.bags.mcaps
 from devmind.errors import SessionError
 from devmind.sessions import import_any, repair
@@ -135,6 +136,55 @@ def test_a_picture_over_its_memory_budget_is_refused_by_its_header(side: int, bi
     with pytest.raises(SessionError, match=r"more memory than a file|megapixels"):
         decode_picture(lying, "big.png")
     assert decode_picture(small, "small.png").shape == (64, 64, 3)
+
+
+def png_film(path: Path, width: int, height: int, frames: int) -> Path:
+    """A film whose frames are PNGs of zeros."""
+    one = png(width, height)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("png", rate=20)
+        stream.width, stream.height, stream.pix_fmt = 64, 64, "rgb24"  # less than the frames have
+        for k in range(frames):
+            packet = av.Packet(one)
+            packet.stream, packet.pts, packet.dts, packet.is_keyframe = stream, k, k, True
+            container.mux(packet)
+    return path
+
+
+def lying_heic(path: Path, width: int, height: int) -> Path:
+    """A HEIC that declares these sides."""
+
+    def box(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I4s", 8 + len(content), kind) + content
+
+    infe = box(b"infe", struct.pack(">BBHHH4sB", 2, 0, 0, 1, 0, b"hvc1", 0))
+    ispe = box(b"ispe", bytes(4) + struct.pack(">II", width, height))
+    ipma = box(b"ipma", struct.pack(">IIHBB", 0, 1, 1, 1, 1))
+    meta = box(b"pitm", struct.pack(">IH", 0, 1)) + box(b"iinf", struct.pack(">IH", 0, 1) + infe)
+    meta += box(b"iprp", box(b"ipco", ispe) + ipma)
+    path.write_bytes(box(b"ftyp", b"heic" + bytes(4) + b"mif1heic") + box(b"meta", bytes(4) + meta))
+    return path
+
+
+@pytest.mark.slow
+def test_film_bombs_are_refused_or_read_within_their_memory_budget(tmp_path: Path) -> None:
+    """FFmpeg refuses a frame by its own header, whatever the container declares."""
+    paths = [
+        png_film(tmp_path / "large.mov", 9000, 7000, 3),
+        png_film(tmp_path / "largest.mov", 12_000, 6_000, 1),
+        lying_heic(tmp_path / "large.heic", 7000, 7000),
+        lying_heic(tmp_path / "largest.heic", 2**31, 2**31),
+        png_film(tmp_path / "many.mov", 3840, 2160, 30),
+    ]
+    budget = memory_bytes(min(path.stat().st_size for path in paths))
+    done = subprocess.run(
+        [sys.executable, "-c", READ, str(budget), *map(str, paths)],
+        capture_output=True, text=True, timeout=250, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    imported = [line for line in done.stdout.splitlines() if "Imported" in line]
+    assert len(imported) == 1, done.stdout
+    assert imported[0].startswith("many.mov Imported"), "30 frames in 4K are many, and no bomb"
 
 
 def test_a_huge_camera_jpeg_is_refused_by_its_header() -> None:

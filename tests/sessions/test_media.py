@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import struct
 import sys
 import zlib
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import av
@@ -18,7 +20,7 @@ import soundfile
 
 from devmind.errors import SessionError
 from devmind.moment import TICK_SAMPLES, Moment
-from devmind.sessions import import_media, open_session
+from devmind.sessions import import_media, open_session, pictures
 from devmind.sessions.media import media_moments
 from devmind.sessions.messages import as_s16
 from devmind.sessions.pictures import central_square, change_in_view, fovea, read_picture, sight_of
@@ -60,6 +62,45 @@ def write_mp4(path: Path, seconds: float = 2.0, sound_from_s: float = 0.0) -> Pa
         container.mux(pictures.encode())
         container.mux(sound.encode())
     return path
+
+
+def write_film(
+    path: Path,
+    codec: str = "mpeg4",
+    sound: str = "aac",
+    late_s: float = 0.0,
+    colour: tuple[int, int, int] = (255, 255, 255),
+    size: tuple[int, int] = (64, 64),
+    pixels: str = "yuv420p",
+    times_s: np.ndarray | None = None,
+) -> Path:
+    """Write 3 s of sound with a click at 1.55 s, and pictures from `late_s` on that turn to a colour at 1.55 s."""
+    with av.open(str(path), "w") as container:
+        shown = container.add_stream(codec, rate=20)
+        shown.height, shown.width, shown.pix_fmt = *size, pixels
+        shown.codec_context.time_base = Fraction(1, 1000)
+        heard = container.add_stream(sound, rate=48000, layout="mono")
+        for at_s in np.arange(late_s, 3, 0.05) if times_s is None else times_s:
+            still = np.full((*size, 3), colour if at_s >= 1.5499 else (0, 0, 0), np.uint8)
+            frame = av.VideoFrame.from_ndarray(still, "rgb24")
+            frame.pts, frame.time_base = round(1000 * at_s), Fraction(1, 1000)
+            container.mux(shown.encode(frame))
+        clicks = np.where(np.arange(3 * 48000) >= 1.55 * 48000, 0.5, 0) * np.sin(np.arange(3 * 48000) / 8)
+        for start in range(0, len(clicks), 960):
+            wave = clicks[None, start : start + 960].astype(np.float32)
+            block = av.AudioFrame.from_ndarray(wave, "fltp" if sound == "aac" else "flt", "mono")
+            block.rate, block.pts = 48000, start
+            container.mux(heard.encode(block))
+        container.mux(shown.encode())
+        container.mux(heard.encode())
+    return path
+
+
+def first_moments(moments: list[Moment]) -> tuple[int, int]:
+    """The Moments of the flash and of the click."""
+    bright = [k for k, m in enumerate(moments) if np.max(m.senses.get("sight", 0)) > 128]
+    loud = [k for k, m in enumerate(moments) if np.max(m.senses.get("sound", 0)) > 0.2]
+    return bright[0], loud[0]
 
 
 def replays_equal(paths: object, out: Path) -> list[Moment]:
@@ -381,3 +422,395 @@ def test_replays_of_real_videos_and_sounds_are_equal(tmp_path: Path, data_folder
         if path.suffix == ".mp4":
             assert all("sight" in m.senses for m in moments)
             assert max(m.senses["periphery"].max() for m in moments[1:]) > 0.01, "something moves in a real video"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("name", "codec", "sound"), [
+    ("a.mkv", "mpeg4", "aac"), ("a.webm", "libvpx", "libopus"), ("a.mp4", "mpeg4", "aac"), ("a.ts", "libx264", "aac"),
+])  # fmt: skip
+@pytest.mark.parametrize("late_s", [0.0, 0.7])
+def test_sound_of_a_film_whose_pictures_start_late_is_not_early(
+    tmp_path: Path, name: str, codec: str, sound: str, late_s: float
+) -> None:
+    """OpenCV counts from another zero in Matroska: a click of 1.55 s came in the Moment of 0.85 s."""
+    warnings: list[str] = []
+    film = write_film(tmp_path / name, codec, sound, late_s)
+    moments = list(media_moments(film, warnings=warnings))
+    flash, click = first_moments(moments)
+    assert flash == int(10 * (1.55 - late_s) + 1e-6)
+    assert abs(flash - click) <= 1, "AAC and Opus begin some milliseconds early"
+    assert not warnings
+
+
+def test_an_av1_film_has_its_pictures(tmp_path: Path) -> None:
+    film = write_film(tmp_path / "a.mp4", "libsvtav1", colour=(200, 30, 30))
+    warnings: list[str] = []
+    moments = list(media_moments(film, warnings=warnings))
+    assert first_moments(moments) == (15, 15)
+    assert np.abs(moments[-1].senses["sight"].astype(int) - (200, 30, 30)).max() < 8  # type: ignore[union-attr]
+    assert not warnings
+
+
+@pytest.mark.parametrize("with_pyav", [True, False])
+@pytest.mark.parametrize("name", ["a.mkv", "a.mp4"])
+def test_a_variable_rate_is_no_lack_of_pictures(
+    tmp_path: Path, name: str, with_pyav: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container that gives no number of pictures has a guess: "59 of 121 pictures could be read"."""
+    times_s = np.array([0, 0.05, 0.1, 0.15, 1.0, 1.05, 1.6, 2.9])
+    film = write_film(tmp_path / name, times_s=times_s)
+    if not with_pyav:
+        monkeypatch.setitem(sys.modules, "av", None)
+    warnings: list[str] = []
+    moments = list(media_moments(film, warnings=warnings))
+    assert [k for k, m in enumerate(moments) if "sight" in m.senses] == [0, 1, 10, 16, 29]
+    assert [sentence for sentence in warnings if "devmind[video]" not in sentence] == []
+
+
+def test_a_cut_film_without_a_number_of_pictures_is_reported_by_its_time(tmp_path: Path) -> None:
+    data = write_film(tmp_path / "a.mkv").read_bytes()
+    (tmp_path / "cut.mkv").write_bytes(data[: len(data) // 2])
+    warnings: list[str] = []
+    assert 5 <= len(list(media_moments(tmp_path / "cut.mkv", warnings=warnings))) < 29
+    assert any("ends early" in sentence and "of 3.0 s" in sentence for sentence in warnings)
+
+
+def aac(path: Path, rate_hz: int, layout: str, hz: float) -> bytes:
+    """One second of a tone as a bare AAC stream."""
+    channels = 2 if layout == "stereo" else 1
+    with av.open(str(path), "w", format="adts") as container:
+        stream = container.add_stream("aac", rate=rate_hz, layout=layout)
+        wave = np.ascontiguousarray(tone(rate_hz, channels, 1.0, hz).T.astype(np.float32))
+        for start in range(0, rate_hz, 1024):
+            frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(wave[:, start : start + 1024]), "fltp", layout)
+            frame.rate, frame.pts = rate_hz, start
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_sound_that_changes_its_channels_and_rate_is_read_whole(tmp_path: Path, turn: int) -> None:
+    """As broadcasts do at an advertisement; the time of a bare stream follows from the parts' lengths."""
+    parts = [aac(tmp_path / "a.aac", 44100, "mono", 440), aac(tmp_path / "b.aac", 48000, "stereo", 1000)][::turn]
+    (tmp_path / "changed.aac").write_bytes(b"".join(parts))
+    warnings: list[str] = []
+    moments = list(media_moments(tmp_path / "changed.aac", warnings=warnings))
+    assert 20 <= len(moments) <= 21
+    assert not warnings
+    sounds = [m.senses["sound"] for m in moments]
+    assert {sound.shape for sound in sounds} == {(1 if turn > 0 else 2, TICK_SAMPLES)}  # type: ignore[union-attr]
+    pitches = [np.abs(np.fft.rfft(sound[0])).argmax() * 10 for sound in sounds]  # type: ignore[index]
+    assert [pitches[5], pitches[15]] == [440, 1000][::turn]
+
+
+def test_a_broadcast_whose_sound_changes_keeps_pictures_and_sound(tmp_path: Path) -> None:
+    for name, layout in (("a.ts", "mono"), ("b.ts", "stereo")):
+        with av.open(str(tmp_path / name), "w") as container:
+            shown, heard = (
+                container.add_stream("mpeg2video", rate=25),
+                container.add_stream("aac", 44100, layout=layout),
+            )
+            shown.width = shown.height = 64
+            shown.pix_fmt = "yuv420p"
+            for k in range(25):
+                frame = av.VideoFrame.from_ndarray(np.full((64, 64, 3), 9 * k, np.uint8), "rgb24")
+                frame.pts, frame.time_base = k + 25 * (name == "b.ts"), Fraction(1, 25)
+                container.mux(shown.encode(frame))
+            for start in range(0, 44100, 1024):
+                wave = np.zeros((2 if layout == "stereo" else 1, 1024), np.float32) + 0.1
+                block = av.AudioFrame.from_ndarray(wave, "fltp", layout)
+                block.rate, block.pts = 44100, start + 44100 * (name == "b.ts")
+                container.mux(heard.encode(block))
+            container.mux(shown.encode())
+            container.mux(heard.encode())
+    (tmp_path / "c.ts").write_bytes((tmp_path / "a.ts").read_bytes() + (tmp_path / "b.ts").read_bytes())
+    moments = list(media_moments(tmp_path / "c.ts"))
+    assert sum("sight" in m.senses for m in moments) >= 19
+    assert sum("sound" in m.senses for m in moments) >= 17
+    assert {m.senses["sound"].shape for m in moments if "sound" in m.senses} == {(1, TICK_SAMPLES)}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("lost", "kept"), [("sound", "sight"), ("sight", "sound")])
+def test_a_film_keeps_pictures_without_sound_and_sound_without_pictures(tmp_path: Path, lost: str, kept: str) -> None:
+    """A codec that nobody decodes, as the spatial sound of new phones, costs its own track alone."""
+    film = write_film(tmp_path / "a.mov", "mjpeg", "pcm_f32le", pixels="yuvj420p")
+    codec = b"fl32" if lost == "sound" else b"jpeg"
+    assert codec in film.read_bytes()
+    film.write_bytes(film.read_bytes().replace(codec, b"zzzz"))
+    imported = import_media(film, tmp_path / "a.mcap")
+    senses = open_session(tmp_path / "a.mcap").senses
+    assert kept in senses
+    assert lost not in senses
+    (sentence,) = imported.warnings
+    assert "codec is unknown here" in sentence
+
+
+def test_damaged_sound_costs_a_film_no_picture(tmp_path: Path) -> None:
+    film = write_film(tmp_path / "a.mkv")
+    with av.open(str(film)) as container:
+        packets = [bytes(p) for p in container.demux(audio=0) if p.size > 40]
+    data = film.read_bytes()
+    for packet in packets[10:20]:
+        data = data.replace(packet, bytes(len(packet)))
+    film.write_bytes(data)
+    moments = list(media_moments(film))
+    assert sum("sight" in m.senses for m in moments) >= 29
+    assert sum("sound" in m.senses for m in moments) >= 20
+
+
+def test_a_sound_file_in_a_container_lacks_no_pictures(tmp_path: Path) -> None:
+    """Of a voice memo it was said that no picture could be read, as if it were damaged."""
+    with av.open(str(tmp_path / "memo.m4a"), "w", format="ipod") as container:
+        stream = container.add_stream("aac", rate=16000, layout="mono")
+        wave = tone(16000, 1).T.astype(np.float32)
+        for start in range(0, 16000, 1024):
+            frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(wave[:, start : start + 1024]), "fltp", "mono")
+            frame.rate, frame.pts = 16000, start
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    imported = import_media(tmp_path / "memo.m4a", tmp_path / "a.mcap")
+    assert (imported.ticks, imported.warnings) == (10, ())
+
+
+@pytest.mark.parametrize(("pixels", "codec", "size"), [
+    ("yuv420p10le", "libx265", (64, 96)), ("yuv444p", "libx264", (63, 65)), ("yuv420p10le", "libx264", (96, 64)),
+])  # fmt: skip
+def test_films_of_ten_bits_and_odd_sides_keep_their_colours(
+    tmp_path: Path, pixels: str, codec: str, size: tuple[int, int]
+) -> None:
+    film = write_film(tmp_path / "a.mkv", codec, colour=(40, 180, 90), size=size, pixels=pixels)
+    *_, (_, picture) = pictures.video_ticks(film, 10, print)
+    assert picture.shape == (*size, 3)
+    assert np.abs(picture.astype(int) - (40, 180, 90)).max() < 12
+
+
+MATRICES = {
+    "turned right": (0, 1, -1, 0, lambda picture: np.rot90(picture, -1)),
+    "turned left": (0, -1, 1, 0, np.rot90),
+    "upside down": (-1, 0, 0, -1, lambda picture: np.rot90(picture, 2)),
+    "mirrored": (-1, 0, 0, 1, lambda picture: picture[:, ::-1]),
+    "not turned": (1, 0, 0, 1, lambda picture: picture),
+}
+
+
+@pytest.mark.parametrize("kind", MATRICES)
+def test_a_film_is_turned_as_its_display_matrix_says(tmp_path: Path, kind: str) -> None:
+    *numbers, upright = MATRICES[kind]
+    quarters = np.zeros((64, 96, 3), np.uint8)
+    quarters[:32, :48], quarters[:32, 48:], quarters[32:, :48] = (200, 0, 0), (0, 200, 0), (0, 0, 200)
+    film = tmp_path / "a.mp4"
+    with av.open(str(film), "w") as container:
+        stream = container.add_stream("mpeg4", rate=10)
+        stream.height, stream.width, stream.pix_fmt = 64, 96, "yuv420p"
+        for _ in range(3):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(quarters, "rgb24")))
+        container.mux(stream.encode())
+    data = bytearray(film.read_bytes())
+    a, b, c, d = (n << 16 for n in numbers)
+    at = data.index(b"tkhd") + 44
+    data[at : at + 36] = struct.pack(">9i", a, b, 0, c, d, 0, 0, 0, 1 << 30)
+    film.write_bytes(data)
+    _, picture = next(iter(pictures.video_ticks(film, 10, print)))
+    assert picture.shape == upright(quarters).shape
+    assert np.abs(picture.astype(int) - upright(quarters)).mean() < 12
+
+
+def box(kind: bytes, *parts: bytes) -> bytes:
+    content = b"".join(parts)
+    return struct.pack(">I4s", 8 + len(content), kind) + content
+
+
+def heic(
+    path: Path,
+    picture: np.ndarray,
+    columns: int = 1,
+    rows: int = 1,
+    properties: tuple[bytes, ...] = (),
+    kind: bytes = b"grid",
+    sides: tuple[int, int] | None = None,
+) -> Path:
+    """Write a picture [H, W, 3] as phones do: a grid of tiles, or one coded item where it has one tile."""
+    height, width = (side // n for side, n in zip(picture.shape[:2], (rows, columns), strict=True))
+    tiles, configuration = [], b""
+    for k in range(rows * columns):
+        top, left = k // columns * height, k % columns * width
+        with io.BytesIO() as file:
+            with av.open(file, "w", format="mp4") as container:
+                stream = container.add_stream("libx265", rate=1, options={"x265-params": "log-level=none:crf=10"})
+                stream.height, stream.width, stream.pix_fmt = height, width, "yuv420p"
+                tile = np.ascontiguousarray(picture[top : top + height, left : left + width])
+                frames = (av.VideoFrame.from_ndarray(tile, "rgb24"), None)
+                for packet in (packet for frame in frames for packet in stream.encode(frame)):
+                    packet.pts = packet.dts = 0
+                    container.mux(packet)
+            data = file.getvalue()
+        at = data.index(b"hvcC") - 4
+        configuration = data[at : at + struct.unpack_from(">I", data, at)[0]]
+        at = data.index(b"mdat")
+        tiles.append(data[at + 4 : at - 4 + struct.unpack_from(">I", data, at - 4)[0]])
+    grid = len(tiles) > 1
+    high, wide = sides or picture.shape[:2]
+    whole = struct.pack(">BBBBHH", 0, 0, rows - 1, columns - 1, wide, high)
+    ids = list(range(1, len(tiles) + 1))
+    kinds = [(k, b"hvc1") for k in ids] + ([(99, kind)] if grid else [])
+    primary = 99 if grid else 1
+    sizes = [box(b"ispe", bytes(4), struct.pack(">II", *size)) for size in ((width, height), (wide, high))]
+    # Properties by number: 1 hvcC, 2 size of a tile, 3 size of the whole, then the given ones.
+    own = [2 if not grid else 3, *range(4, 4 + len(properties))]
+    uses = [(k, [1, 2]) for k in ids if grid] + [(primary, own if grid else [1, *own])]
+    ipma = struct.pack(">II", 0, len(uses)) + b"".join(
+        struct.pack(">HB", k, len(numbers)) + bytes(numbers) for k, numbers in uses
+    )
+
+    def meta(places: list[int]) -> bytes:
+        iloc = struct.pack(">BBHBBH", 1, 0, 0, 0x44, 0, len(kinds))
+        for k, place, tile in zip(ids, places, tiles, strict=True):
+            iloc += struct.pack(">HHHHII", k, 0, 0, 1, place, len(tile))
+        if grid:
+            iloc += struct.pack(">HHHHII", 99, 1, 0, 1, 0, len(whole))
+        infe = [box(b"infe", struct.pack(">BBHHH4sB", 2, 0, 0, k, 0, what, 0)) for k, what in kinds]
+        refs = box(b"dimg", struct.pack(f">HH{len(ids)}H", 99, len(ids), *ids)) if grid else b""
+        return box(
+            b"meta", bytes(4),
+            box(b"hdlr", bytes(8), b"pict", bytes(13)),
+            box(b"pitm", struct.pack(">IH", 0, primary)),
+            box(b"iloc", iloc),
+            box(b"iinf", struct.pack(">IH", 0, len(infe)), *infe),
+            box(b"iref", bytes(4), refs),
+            box(b"iprp", box(b"ipco", configuration, *sizes, *properties), box(b"ipma", ipma)),
+            box(b"idat", whole),
+        )  # fmt: skip
+
+    head = box(b"ftyp", b"heic", bytes(4), b"mif1heic")
+    at, places = len(head) + len(meta([0] * len(tiles))) + 8, []
+    for tile in tiles:
+        places.append(at)
+        at += len(tile)
+    path.write_bytes(head + meta(places) + box(b"mdat", *tiles))
+    return path
+
+
+def quarters(height: int, width: int) -> np.ndarray:
+    picture = np.zeros((height, width, 3), np.uint8)
+    picture[: height // 2, : width // 2], picture[: height // 2, width // 2 :] = (200, 30, 30), (30, 160, 30)
+    picture[height // 2 :, : width // 2], picture[height // 2 :, width // 2 :] = (30, 30, 200), (220, 200, 30)
+    return picture
+
+
+IROT, IMIR = box(b"irot", b"\1"), box(b"imir", b"\1")
+CLAP = box(b"clap", struct.pack(">8i", 100, 1, 60, 1, 10, 1, -20, 1))
+
+
+@pytest.mark.parametrize(("properties", "upright"), [
+    ((), lambda picture: picture),
+    ((IROT,), np.rot90),
+    ((IMIR,), lambda picture: picture[:, ::-1]),
+    ((CLAP,), lambda picture: picture[14:74, 56:156]),
+    ((IROT, IMIR), lambda picture: np.rot90(picture)[:, ::-1]),
+])  # fmt: skip
+@pytest.mark.parametrize("tiles", [(1, 1), (3, 2)])
+def test_a_heic_is_read_whole_upright_and_cut_as_it_says(
+    tmp_path: Path, tiles: tuple[int, int], properties: tuple[bytes, ...], upright: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    """Of a phone's photo the first tile alone was taught and named, without a word."""
+    picture = quarters(128, 192)
+    photo = heic(tmp_path / "a.heic", picture, *tiles, properties)
+    assert pictures.is_picture(photo)
+    read = read_picture(photo)
+    assert read.shape == upright(picture).shape
+    assert np.abs(read.astype(int) - upright(picture)).mean() < 6
+    (moment,) = media_moments(photo)
+    assert np.array_equal(moment.senses["sight"], sight_of(central_square(read))), "a photograph, no camera's frame"
+
+
+def test_a_heic_whose_tiles_reach_beyond_its_sides_is_cut_to_them(tmp_path: Path) -> None:
+    picture = quarters(128, 192)
+    read = read_picture(heic(tmp_path / "a.heic", picture, 3, 2, sides=(120, 180)))
+    assert read.shape == (120, 180, 3)
+    assert np.abs(read.astype(int) - picture[:120, :180]).mean() < 6
+
+
+def test_a_folder_of_heic_photos_is_imported(tmp_path: Path) -> None:
+    for k in range(2):
+        heic(tmp_path / f"{k}.HEIC", quarters(128, 128), 2, 2)
+    assert [m.senses["sight"].shape for m in media_moments(tmp_path)] == [(64, 64, 3)] * 2  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("kind", ["an overlay", "a lost tile", "too few tiles", "no place"])
+def test_a_heic_that_cannot_be_read_whole_is_refused(tmp_path: Path, kind: str) -> None:
+    photo = heic(tmp_path / "a.heic", quarters(128, 192), 3, 2, kind=b"iovl" if kind == "an overlay" else b"grid")
+    data = photo.read_bytes()
+    if kind == "a lost tile":
+        data = data.replace(struct.pack(">HHH", 4, 5, 6), struct.pack(">HHH", 4, 5, 77))
+    elif kind == "too few tiles":
+        data = data.replace(struct.pack(">BBBBHH", 0, 0, 1, 2, 192, 128), struct.pack(">BBBBHH", 0, 0, 1, 9, 192, 128))
+    elif kind == "no place":
+        data = data.replace(b"iloc", b"free")
+    photo.write_bytes(data)
+    with pytest.raises(SessionError, match=r"a\.heic' is damaged, or a HEIC that cannot be read .*; save it as JPEG"):
+        list(media_moments(photo))
+
+
+def test_without_pyav_a_heic_is_refused_and_no_tile_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photo = heic(tmp_path / "a.heic", quarters(128, 192), 3, 2)
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(SessionError, match=r"devmind\[video\]'\); or save it as JPEG"):
+        list(media_moments(photo))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_an_avif_is_turned_as_a_jpeg_is(tmp_path: Path, orientation: int) -> None:
+    from PIL import Image
+
+    read = []
+    for name in ("a.jpg", "a.avif"):
+        exif = Image.Exif()
+        exif[0x112] = orientation
+        Image.fromarray(quarters(64, 96)).save(tmp_path / name, exif=exif, quality=95)
+        read.append(read_picture(tmp_path / name).astype(int))
+    assert read[0].shape == read[1].shape == ((64, 96, 3) if orientation < 5 else (96, 64, 3))
+    assert np.abs(read[0] - read[1]).mean() < 4
+
+
+DOCUMENTS = {
+    "talk.TextGrid": ('File type = "ooTextFile"\nObject class = "TextGrid"\n'.encode("utf-16"), "transcript of Praat"),
+    "talk.eaf": (b'<?xml version="1.0"?><ANNOTATION_DOCUMENT/>', "transcript of ELAN"),
+    "talk.cha": (b"@UTF8\n@Begin\n*CHI:\tmore cookie .\n@End\n", "transcript of CHAT"),
+    "talk.opf": (b"PK\x03\x04" + bytes(40), "transcript of Datavyu"),
+    "a.hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(90), "HDF5"),
+    "a.tfrecord": (struct.pack("<QI", 5, 1) + b"\n\x03abc" + bytes(4), "TFRecord"),
+    "a.csv": (b"time,open\n1,2\n", "table"),
+    "a.json": (b'{"a": 1}', "JSON"),
+    "a.pdf": (b"%PDF-1.7\n\xe2\xe3\xcf\xd3\n", "PDF"),
+    "notes": ("Müller".encode("latin-1"), "text"),
+    "list.m3u8": (b"#EXTM3U\n#EXTINF:1,\nfilm.ts\n", "text"),
+    "list.txt": (b"ffconcat version 1.0\nfile film.mp4\n", "text"),
+}
+
+
+@pytest.mark.parametrize("with_pyav", [True, False])
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_is_not_told_to_become_an_mp4(
+    tmp_path: Path, name: str, with_pyav: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_film(tmp_path / "film.mp4")
+    data, what = DOCUMENTS[name]
+    (tmp_path / name).write_bytes(data)
+    if not with_pyav:
+        monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(SessionError, match=rf"is an? .*{what}|is text") as raised:
+        list(media_moments(tmp_path / name))
+    assert "mp4" not in str(raised.value).replace(str(tmp_path), "")
+    assert "text/*.txt" in str(raised.value)
+
+
+def test_a_playlist_opens_no_other_file(tmp_path: Path) -> None:
+    """FFmpeg would read what it names; a film is a container of its own."""
+    write_film(tmp_path / "film.mp4")
+    (tmp_path / "list").write_bytes(b"ffconcat version 1.0\nfile film.mp4\n")
+    with pytest.raises(av.error.FFmpegError):
+        pictures.open_film(tmp_path / "list")
+    with av.open(str(tmp_path / "list"), format="concat") as container:
+        assert container.streams.video, "without the list of formats it would"

@@ -16,6 +16,7 @@ import numpy as np
 
 from devmind import bounds
 from devmind.agent.config import by_size
+from devmind.bounds import data_files
 from devmind.curriculum.stage import Context
 from devmind.errors import ConfigError
 from devmind.seeding import EXAM_SEEDS_FROM
@@ -59,8 +60,7 @@ def corpus(context: Context) -> Corpus:
         ConfigError: a text is not UTF-8, holds the character number zero, or is too short.
     """
     files = [Path(file) for file in context.config.text.files or ()]
-    if not files and context.data:
-        files = sorted(Path(context.data, "text").glob("*.txt"))
+    files = files or data_files(context.data, "text/*.txt")
     return of_files(tuple(files)) if files else caregiver(context)
 
 

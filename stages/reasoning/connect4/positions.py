@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from devmind import bounds
+from devmind.bounds import data_files
 from devmind.errors import ConfigError, WorldError
 from devmind.worlds.boards import Board
 from stages.reasoning.games import CONNECT4
@@ -18,15 +19,14 @@ from stages.reasoning.judged import Judged, endings
 
 SETS = ("L2_R2", "L3_R1", "L1_R1")
 """The middle of a game (not easy), its end, its beginning; the first set decides."""
-FOLDER = Path("games", "connect4")
+FOLDER = "games/connect4"
 MADE = 30
 """Moves after which ends of games are solved here: twelve cells are free."""
 
 
 def judged(data: Path | None, n: int, seed: int) -> list[Judged]:
     """The first `n` positions of each of Pons' sets in `data`; if there are none, ends of games."""
-    files = {name: data / FOLDER / f"{name}.tsv" for name in SETS} if data else {}
-    sets = [read(file, n) for file in files.values() if file.is_file()]
+    sets = [read(file, n) for name in SETS for file in data_files(data, f"{FOLDER}/{name}.tsv")]
     return sets if sets and sets[0].name == SETS[0] else [endings(CONNECT4, n, MADE, seed)]
 
 

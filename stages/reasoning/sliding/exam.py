@@ -10,6 +10,7 @@ import numpy as np
 from devmind import bounds
 from devmind.agent.agent import Agent
 from devmind.agent.config import by_size
+from devmind.bounds import data_files
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -38,7 +39,7 @@ FARTHEST = 31
 LEVELS = {3: 2 * FARTHEST, 4: 160}
 """Levels of a beam: twice the most moves of any board (80 for 4 x 4; Bruengger and others 1999)."""
 FIFTEENS, FIFTEEN_NODES = 64, 5000
-FIFTEEN_FILE = Path("puzzles", "puzzle15.tsv")
+FIFTEEN_FILE = "puzzles/puzzle15.tsv"
 """A line for each puzzle: sixteen tiles row by row, 0 the free place; a tab; the fewest moves."""
 WEIGHT, BATCH = 0.6, 8
 """Weight and batch of the search for any solution."""
@@ -155,9 +156,10 @@ def _rows(agent: Agent, tiles: np.ndarray, nodes: int) -> dict[str, float]:
 
 def fifteens(agent: Agent, context: Context) -> list[Measure]:
     """Measures of the 15-puzzles in the data folder's file; none without the file."""
-    file = context.data / FIFTEEN_FILE if context.data else None
-    if file is None or not file.is_file():
+    files = data_files(context.data, FIFTEEN_FILE)
+    if not files:
         return []
+    file = files[0]
     tiles, fewest = read(file, context.episodes(FIFTEENS))
     nodes = context.episodes(FIFTEEN_NODES)
     guides: dict[str, Guide] = {

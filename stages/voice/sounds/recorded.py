@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from devmind.bounds import data_files
 from devmind.curriculum.stage import Context
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import derive_seed
@@ -48,7 +49,7 @@ class Recorded:
 @lru_cache(maxsize=2)
 def recorded(data: Path | None) -> Recorded | None:
     """All recordings of the folder of at least a Moment; None if it has none of a kind in KINDS."""
-    files = sorted(data.glob("sounds/*/*/*.wav")) if data else []
+    files = data_files(data, "sounds/*/*/*.wav")
     read = [(path, wave) for path in files if len(wave := _read(path)) >= TICK_SAMPLES]
     kinds = np.array([_kind(path.parent.name) for path, _ in read], dtype=np.int64)
     if not (kinds != UNKNOWN).any():

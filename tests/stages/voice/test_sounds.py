@@ -7,21 +7,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import soundfile
 import torch
 
-from devmind.acting import Actor
+from devmind.acting import Actor, spoken_questions
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
+from devmind.bounds import data_files
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examine_skill
 from devmind.curriculum.stage import Context
 from devmind.errors import ExamError
 from devmind.learners.gradient import GradientLearner
+from devmind.live.viewing import heard_words
+from devmind.moment import Moment
+from devmind.sessions.sounds import mono_wave
 from devmind.testing import tiny_agent, tiny_context
-from stages.voice import parts
+from stages.voice import listening, parts
+from stages.voice.ear import frames
 from stages.voice.listening import Hearing
 from stages.voice.moments import as_batch
 from stages.voice.sounds import exam, floors, lesson, readout, strange
@@ -41,6 +47,7 @@ from stages.voice.stage import SKILLS, VoiceStage
 
 SKILL = next(skill for skill in SKILLS if skill.name == "sounds")
 RATE_HZ = 8_000
+RAIN = KINDS.index("rain")
 TWO = (readout.EARS, readout.TRUNK)
 
 
@@ -297,3 +304,77 @@ def test_the_floors_tell_kinds_apart() -> None:
     with torch.inference_mode():
         named = named_by_network(taught, labels[half], asked)
     assert (named == labels[~half]).mean() > 0.7
+
+
+def sound_moments(wave: np.ndarray) -> list[np.ndarray]:
+    return list(wave[: len(wave) // 1600 * 1600].reshape(-1, 1600))
+
+
+def as_heard(wave: np.ndarray) -> list[Moment]:
+    return [Moment(k / 10, {"sound": sound[None]}) for k, sound in enumerate(sound_moments(wave))]
+
+
+def test_speech_is_where_the_life_looks_for_it() -> None:
+    assert (spoken_questions.KINDS, spoken_questions.SPEECH) == (parts.KINDS_ARC, SPEECH)
+    assert (round(10 * heard_words.END_S), round(10 * heard_words.LEAD_S)) == (listening.PAUSE, listening.LEAD)
+
+
+def test_words_are_written_only_for_what_sounds_like_speech(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`hear` wrote "nine can can" for a dog. Real clips: an arc is taught some, and asked about others."""
+    pupil = tiny_agent(3)
+    parts.admit(pupil)
+    pupil.eval()
+    monkeypatch.setattr(Hearing, "_every_word", lambda self: iter([(2, "nine"), (3, "can"), (20, "can")]))
+    rains = [mono_wave(file)[: 3 * 16_000] for file in data_files(data_folder, "sounds/esc10/rain/*.wav")]
+    digits = [mono_wave(file) for file in data_files(data_folder, "speech/fsdd/*_jackson_1*.wav")][:12]
+    digits = [np.resize(np.concatenate((wave, np.zeros(3200, np.float32))), 16_000 * 3) for wave in digits]
+    taught = [(wave, kind) for waves, kind in ((rains, RAIN), (digits, SPEECH)) for wave in waves[::2]]
+    pieces = [spoken_questions.as_piece(as_heard(wave)[at : at + 20]) for wave, _ in taught for at in (0, 8)]
+    waves = np.stack([np.concatenate([one.senses["sound"][0] for one in piece]) for piece in pieces])  # type: ignore[index]
+    wanted = torch.nn.functional.one_hot(torch.tensor([kind for _, kind in taught]).repeat_interleave(2), len(KINDS))
+    batch = {"mel": frames(torch.from_numpy(waves)), "wanted": wanted.float()}
+    learner = GradientLearner(
+        pupil, lesson.arc_loss, seed=0, learning_rate=1e-2, trains=(f"heads.{parts.KINDS_ARC}.",), steps=40
+    )
+    learner.begin(0)
+    for step in range(40):
+        learner.update(batch, step)
+    pupil.eval()
+    written = lambda wave: len(list(Hearing(pupil, sound_moments(wave)).words()))  # noqa: E731
+    assert [written(wave) for wave in rains[1::2]] == [0] * len(rains[1::2])
+    assert [written(wave) for wave in digits[1::2]] == [3] * len(digits[1::2])
+
+
+def test_hear_prints_the_kind_and_then_the_words(
+    agent: Agent, tmp_path: Path, devmind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent.save_pretrained(tmp_path / "agent")
+    monkeypatch.setattr(Hearing, "_every_word", lambda self: iter(self._heard_all()))
+
+    def heard_all(self: Hearing) -> list[tuple[int, str]]:
+        self._sounds_like = torch.eye(len(KINDS))[SPEECH] * 9
+        return [(2, "nine"), (3, "can")]
+
+    monkeypatch.setattr(Hearing, "_heard_all", heard_all, raising=False)
+    memo = tmp_path / "memo.m4a"
+    with av.open(str(memo), "w", format="ipod") as container:
+        stream = container.add_stream("aac", rate=16_000, layout="mono")
+        for start in range(0, 16_000, 1024):
+            frame = av.AudioFrame.from_ndarray(np.full((1, 1024), 0.1, np.float32), "fltp", "mono")
+            frame.rate, frame.pts = 16_000, start
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    result = devmind("hear", memo, "--agent", tmp_path / "agent")
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[:2] == ["kind of sound: speech (1.00)", "nine can"]
+
+
+def test_hear_refuses_what_is_no_sound_before_an_agent_is_loaded(
+    tmp_path: Path, devmind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("devmind.cli.agents.taught_agent", lambda *_: pytest.fail("an agent was loaded"))
+    (tmp_path / "a.wav").write_text("no sound " * 100)
+    for command in (("hear", tmp_path / "a.wav"), ("echo", tmp_path / "a.wav", tmp_path / "b.wav")):
+        result = devmind(*command)
+        assert result.exit_code == 2
+        assert "cannot be read as sound: it has none, is damaged" in result.stderr
