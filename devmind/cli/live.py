@@ -32,7 +32,7 @@ from devmind.errors import ConfigError, nearest
 if TYPE_CHECKING:
     from devmind.acting.directing import Director
     from devmind.live.life import Life
-    from devmind.live.loop import LiveSummary
+    from devmind.live.loop import LiveLoop, LiveSummary
     from devmind.live.options import LiveOptions
     from devmind.live.rerun import RerunViewer
     from devmind.worlds.world_room import WorldRoom
@@ -291,6 +291,7 @@ def _live(options: LiveOptions, seconds: float | None, open_: bool) -> None:
             open_browser(server.address, open_)
         else:
             life.loop.watchers["telling"] = _Teller(life)
+        life.loop.watchers["terminal"] = _PaceTeller(life.loop)
         for effector, heads in life.loop.unanswered().items() if options.room else ():
             complain(
                 f"Note: no head answers for '{effector}', because this agent has no exam scores that say which head "
@@ -336,6 +337,23 @@ class _Teller:
         ):
             complain(f"Note: {sentence}")
         self.shown_faults = faults
+
+
+class _PaceTeller:
+    """Prints that too many Moments are left out, again when it has become twice as bad, and when it is over."""
+
+    def __init__(self, loop: LiveLoop) -> None:
+        self.loop, self.told_hz = loop, float("inf")
+
+    def __call__(self, tick: Any) -> None:
+        """Print what has changed."""
+        pace = self.loop.pace
+        if pace.says and pace.rate_hz <= self.told_hz / 2:
+            self.told_hz = pace.rate_hz
+            complain(f"Note: {pace.says}")
+        elif not pace.says and self.told_hz < float("inf"):
+            self.told_hz = float("inf")
+            complain(f"Note: it keeps up again, at {pace.rate_hz:.0f} Moments a second.")
 
 
 def _done(effectors: Mapping[str, Any]) -> str:

@@ -307,6 +307,8 @@ class Life:
             "private": self.recording is None, "paused": False, "age": self.age, "viewers_dropped": self.hub.drops,
             "faults": self.faults(),
         }  # fmt: skip
+        if self.loop.pace.says:
+            extra["busy"] = self.loop.pace.says
         if self._has_voice:
             extra["aloud"] = not getattr(self.speaker, "fault", "")
         if self._speaks:

@@ -65,6 +65,12 @@ function showFaults(sentences) {
   at("faults").hidden = !sentences.length;
 }
 
+/** Too many Moments are left out: that is why it is slow, and not what people do. */
+function showBusy(sentence = "") {
+  write(at("busy"), sentence);
+  at("busy").hidden = !sentence;
+}
+
 /** The text that the world shows it, such as an instruction; a world without one has no such line. */
 function showInstruction(page) {
   at("instruction").hidden = !page;
@@ -80,6 +86,7 @@ function showDoings(doing) {
 function tick(view) {
   link.expect(!view.paused);
   showFaults(view.faults);
+  if (!view.paused) showBusy(view.busy);
   if (view.paused !== undefined) showState(view.paused ? "paused" : "connected");
   showPicture(view);
   if (!view.paused) showInstruction(view.page);
@@ -127,6 +134,7 @@ function showState(state) {
   at("state").className = state;
   if (!OVER.includes(state)) return;
   endDevices();
+  showBusy();
   noPicture(`${STATES[state](command)}.`);
   at("paused").hidden = true;
 }
