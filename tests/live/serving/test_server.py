@@ -23,10 +23,11 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from devmind.errors import ConfigError, StoreError
+from devmind.live.serving.conversation import ALTOGETHER, AT_ONCE
 from devmind.live.serving.guard import host_name
 from devmind.live.serving.hosts import check_host
 from devmind.live.serving.hub import Hub, as_json
-from devmind.live.serving.patience import Refusals
+from devmind.live.serving.patience import CONNECTIONS, PatientSocket, Refusals
 from devmind.live.serving.server import NO_KEY, PageServer
 
 if TYPE_CHECKING:
@@ -499,6 +500,79 @@ def test_incomplete_requests_are_closed_and_many_connections_lock_nobody_out(
         one.close()
     assert get(server, Cookie=cookie)[0] == 200
     assert len([record for record in caplog.records if "was closed, because" in record.getMessage()]) <= 2
+
+
+def silent_socket(server: PageServer, cookie: str, key: str | None) -> socket.socket:
+    """A WebSocket that says its key and nothing after, not even an answer to a close; its buffer is small."""
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    one.settimeout(5)
+    one.connect(("127.0.0.1", server.port))
+    asked = (
+        f"GET /ws HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nOrigin: http://127.0.0.1:{server.port}\r\n"
+        f"Cookie: {cookie}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    )
+    one.sendall(asked.encode())
+    with suppress(ConnectionError):
+        assert one.recv(12).endswith(b"101")
+        if key is not None:
+            said = json.dumps({"key": key}).encode()
+            one.sendall(bytes([0x81, 0x80 | len(said), 0, 0, 0, 0]) + said)
+    return one
+
+
+@pytest.mark.parametrize("kind", ["without a key", "with a wrong key", "with the key", "with the key, and views come"])
+def test_websockets_that_never_answer_lock_nobody_out(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stayed after their end until TCP gave up, and the cookie alone took a place."""
+    for place in ("server.HEAD_S", "patience.HEAD_S", "conversation.GONE_S"):
+        monkeypatch.setattr(f"devmind.live.serving.{place}", 1.0)
+    monkeypatch.setattr("devmind.live.serving.server.PING_S", 0.5)
+    monkeypatch.setattr("devmind.live.serving.server.GONE_S", 60.0 if "views" in kind else 3.0)
+    monkeypatch.setattr("devmind.live.serving.patience.LET_GO_S", 0.2)
+    life = QuietLife()
+    with PageServer(life, life.hub) as server:
+        cookie, connections = let_in(server), server._server.server_state.connections
+        key = {"without a key": None, "with a wrong key": "wrong"}.get(kind, server.guard.key)
+        sockets = lambda: [one for one in tuple(connections) if isinstance(one, PatientSocket)]  # noqa: E731
+        crowd = [silent_socket(server, cookie, key) for _ in range(70)]
+        assert len(connections) <= CONNECTIONS + 1
+        watched, give_up_s = False, time.monotonic() + 30
+        while sockets() and time.monotonic() < give_up_s:
+            assert get(server, Cookie=cookie)[0] == 200
+            watched |= life.hub.watched
+            if "views" in kind:
+                life.hub.publish({"type": "tick", "filler": "x" * 3_000_000})
+            time.sleep(0.1)
+        assert not sockets()
+        assert watched == (key == server.guard.key)
+        assert not life.hub.watched
+        for one in crowd:
+            one.close()
+        talk(server, cookie).close()
+
+
+def test_commands_of_other_pages_let_a_new_page_in_and_are_limited_together() -> None:
+    """A welcome waited 14 s behind the commands of twelve pages, because all shared the same threads."""
+    life = QuietLife()
+    with PageServer(life, life.hub) as server:
+        cookie, pages = let_in(server), list[ClientConnection]()
+        for _ in range(ALTOGETHER // AT_ONCE):
+            pages.append(talk(server, cookie))
+            for number in range(AT_ONCE):
+                pages[-1].send(json.dumps({"id": number, "do": "wait"}))
+        assert soon(lambda: server.shared.waiting == ALTOGETHER)
+        one_more = talk(server, cookie)
+        one_more.send(json.dumps({"id": 1, "do": "name"}))
+        assert "of all pages are waiting" in next_of(one_more, "told")["sentence"]
+        pages.pop(0).close()
+        assert server.shared.waiting == ALTOGETHER, "a page that left keeps its threads busy all the same"
+        life.released.set()
+        assert soon(lambda: server.shared.waiting == 0)
+        one_more.send(json.dumps({"id": 2, "do": "name"}))
+        assert next_of(one_more, "answer")["ok"]
+        for page in (*pages, one_more):
+            page.close()
 
 
 def test_spare_connection_of_a_browser_is_closed_without_a_warning(
