@@ -34,7 +34,7 @@ from devmind.live.serving.conversation import (
     say_farewell,
 )
 from devmind.live.serving.guard import Guard
-from devmind.live.serving.hosts import check_host, listen
+from devmind.live.serving.hosts import check_bind, check_host, listen
 from devmind.live.serving.hub import Hub
 from devmind.live.serving.patience import HEAD_S, TOO_MANY, PatientProtocol, PatientSocket, quiet, refusals
 
@@ -61,6 +61,9 @@ class PageServer:
         port: 0 takes a free one.
         tls: files with the certificate (chain) and its private key, in PEM.
         files: of another page, by name, beside those of the live page and in place of them.
+        bind: the address to listen on, if that is not `host`: in a container a published port reaches 0.0.0.0, while
+            the page is opened as 127.0.0.1. Only where the user asks for it: without TLS it relies on the port being
+            published to one machine.
 
     Attributes:
         address: the address to open, with a token that works once; there from the start of the block.
@@ -78,20 +81,24 @@ class PageServer:
         port: int = 0,
         tls: tuple[Path, Path] | None = None,
         files: Mapping[str, bytes] | None = None,
+        bind: str | None = None,
     ) -> None:
         check_host(host, tls is not None)
+        if bind is not None:
+            check_bind(bind, port)
         self.shared = ServerState(life, hub)
         files = _page_files() | dict(files or {})
         routes: list[BaseRoute] = [Route(f"/{name}", _file(data, name)) for name, data in files.items()]
         routes += [Route("/", _file(files["index.html"], "index.html")), WebSocketRoute("/ws", self._converse)]
         self.guard = Guard(Starlette(routes=routes), host, secure=tls is not None)
         self.host, self.port, self.address = host, port, ""
+        self._bind = host if bind is None else bind
         self._secure = tls is not None
         quiet()
         self._server = uvicorn.Server(_config(self.guard, tls))
 
     def __enter__(self) -> Self:
-        listener = listen(self.host, self.port)
+        listener = listen(self._bind, self.port)
         self.port = listener.getsockname()[1]
         name = f"[{self.host.strip('[]')}]" if ":" in self.host else self.host
         self.address = f"http{'s' if self._secure else ''}://{name}:{self.port}/?token={self.guard.token}"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import shutil
 import socket
 import ssl
 import struct
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from tests.live.conftest import FakeLife
 
 JPEG = b"image/jpeg"
+ROOT = Path(__file__).parents[3]
 Opened = tuple[PageServer, str]
 
 
@@ -75,7 +79,7 @@ def opened() -> Iterator[Opened]:
         yield server, let_in(server)
 
 
-def get(server: PageServer, path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+def get(server: Any, path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
     """(status, headers in small letters, body) of one request."""
     with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)) as connection:
         connection.request(method, path, headers=headers)
@@ -84,17 +88,17 @@ def get(server: PageServer, path: str = "/", method: str = "GET", **headers: str
         return answer.status, names, answer.read().decode()
 
 
-def token_path(server: PageServer) -> str:
+def token_path(server: Any) -> str:
     parts = urlsplit(server.address)
     return f"{parts.path}?{parts.query}"
 
 
-def let_in(server: PageServer) -> str:
+def let_in(server: Any) -> str:
     """The cookie of the address."""
     return get(server, token_path(server))[1]["set-cookie"].partition(";")[0]
 
 
-def talk(server: PageServer, cookie: str, **headers: str) -> ClientConnection:
+def talk(server: Any, cookie: str, **headers: str) -> ClientConnection:
     sent = {"Cookie": cookie, "Origin": f"http://127.0.0.1:{server.port}"} | headers
     socket = connect(f"ws://127.0.0.1:{server.port}/ws", additional_headers=sent, proxy=None, compression=None)
     socket.send(json.dumps({"key": server.guard.key}))
@@ -403,6 +407,95 @@ def test_host_beyond_loopback_needs_tls() -> None:
     check_host("192.0.2.1", has_tls=True)
     for host in ("localhost", "127.0.0.1", "127.1.2.3", "::1"):
         check_host(host, has_tls=False)
+
+
+INSIDE = """
+import sys
+from tests.live.serving.test_server import QuietLife
+from devmind.live.serving.server import PageServer
+life = QuietLife()
+bind = {"bind": sys.argv[1]} if sys.argv[1] else {}
+with PageServer(life, life.hub, port=8790, **bind) as server:
+    print(server.address, server.guard.key, flush=True)
+    sys.stdin.read()
+"""
+
+
+PUBLISH = """
+import socket, threading
+def copy(one, other):
+    try:
+        while data := one.recv(65536):
+            other.sendall(data)
+        other.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+while True:
+    outside, _ = listener.accept()
+    try:
+        inside = socket.create_connection(("10.213.0.2", 8790))
+    except OSError:
+        outside.close()
+        continue
+    for pair in ((outside, inside), (inside, outside)):
+        threading.Thread(target=copy, args=pair, daemon=True).start()
+"""
+"""Forwards a port of 127.0.0.1 to the container, as `docker run -p` does."""
+
+
+@pytest.fixture
+def container() -> Iterator[str]:
+    """The name of a network namespace, reached at 10.213.0.2 as a container is."""
+    if shutil.which("ip") is None or os.geteuid():
+        pytest.skip("no iproute2, or not root: make test-system")
+    name = f"devmind-{os.getpid()}"
+    words = (
+        f"netns add {name}", f"link add {name[-9:]}a type veth peer name {name[-9:]}b",
+        f"link set {name[-9:]}b netns {name}", f"addr add 10.213.0.1/30 dev {name[-9:]}a", f"link set {name[-9:]}a up",
+        f"-n {name} addr add 10.213.0.2/30 dev {name[-9:]}b", f"-n {name} link set {name[-9:]}b up",
+        f"-n {name} link set lo up",
+    )  # fmt: skip
+    try:
+        for line in words:
+            subprocess.run(["ip", *line.split()], check=True, capture_output=True)
+        yield name
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0", ""])
+def test_page_in_a_container_is_opened_by_its_published_port(container: str, bind: str) -> None:
+    """`docker run -p 9000:8790` did not reach the container's own 127.0.0.1, and 0.0.0.0 was refused."""
+    words = ["ip", "netns", "exec", container, sys.executable, "-c", INSIDE, bind]
+    inside = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    published = subprocess.Popen([sys.executable, "-c", PUBLISH], stdout=subprocess.PIPE, text=True)
+    try:
+        assert inside.stdout is not None
+        assert published.stdout is not None
+        address, key = inside.stdout.readline().split()
+        assert address.startswith("http://127.0.0.1:8790/?token=")
+        outside = SimpleNamespace(port=int(published.stdout.readline()), address=address)
+        if not bind:
+            with pytest.raises((ConnectionError, http.client.HTTPException)):
+                get(outside, token_path(outside))
+            return
+        strange = get(outside, token_path(outside), Host="10.213.0.2:8790")
+        assert strange[0] == 421, "the container's own address is no name of the page"
+        outside.guard = SimpleNamespace(key=key)
+        cookie = let_in(outside)
+        assert get(outside, Cookie=cookie)[0] == 200
+        assert get(outside)[0] == 403
+        assert get(outside, token_path(outside))[0] == 403, "the token works once"
+        talk(outside, cookie).close()
+        sent = {"Cookie": cookie, "Origin": "http://127.0.0.1:8790"}
+        with pytest.raises(InvalidStatus, match="403"):
+            connect(f"ws://127.0.0.1:{outside.port}/ws", additional_headers=sent, proxy=None)
+    finally:
+        published.kill()
+        published.communicate()
+        inside.communicate("", timeout=20)
 
 
 @pytest.fixture(scope="module")
