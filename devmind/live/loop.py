@@ -35,6 +35,8 @@ MEASURED_TICKS = 36_000
 """An hour at ten ticks a second: a life of weeks must not fill the RAM with its own measurements."""
 PACE_S, SAY_EVERY_S = 10.0, 1.0
 """The pace is measured over so many seconds, and said anew so often."""
+WAKING_TICKS = 2
+"""What was left out before these is no sign: the first step compiles and allocates."""
 SLOW_FROM, SLOW_UNTIL = 1 / 3, 1 / 5
 """Share of Moments left out above which a life is slow, and to which it has to fall until it no longer is."""
 
@@ -95,11 +97,14 @@ class Pace:
     def __init__(self) -> None:
         self.says, self.rate_hz = "", float("nan")
         self._ticks: deque[tuple[float, int, str]] = deque()
-        self._skipped, self._said_s = 0, -np.inf
+        self._seen, self._skipped, self._said_s = 0, 0, -np.inf
         self._is_slow, self._is_full = False, False
 
     def see(self, time_s: float, skipped: int, waited_for: str) -> None:
         """Take a tick: its time, the ticks left out just before it, and the sense that was waited for, or ''."""
+        self._seen += 1
+        if self._seen <= WAKING_TICKS:
+            return
         self._ticks.append((time_s, skipped, waited_for))
         self._skipped += skipped
         while time_s - self._ticks[0][0] >= PACE_S:

@@ -131,6 +131,7 @@ def test_busy_computer_is_said_with_its_rate_and_taken_back(agent: Agent) -> Non
     busy = lived_at(agent, [0.0] * 100 + [0.25] * 40 + [0.0] * 200)
     says = [sentence for _, sentence in busy]
     assert not any(says[:100])
+    assert not any(sentence for _, sentence in lived_at(agent, [8.0] + [0.0] * 110)), "the first step takes longer"
     assert says[139] == "This computer is busy: it lives at 3 Moments a second. Close other programs."
     assert not says[-1]
     assert busy[-1][0] == pytest.approx(10)

@@ -5,7 +5,7 @@ import { sendFrames } from "./camera.js";
 import { setControls, showControls, startControls } from "./controls.js";
 import { askFor } from "./devices.js";
 import { showAsked, showSaid, showSpoken, showWanted, startDialogue } from "./dialogue.js";
-import { showDoing } from "./doing.js";
+import { setWorld, showDoing, showWorld } from "./doing.js";
 import { at, tell, write } from "./dom.js";
 import { showHealth } from "./health.js";
 import { showHeard, showSound } from "./hearing.js";
@@ -44,6 +44,7 @@ at("engineers").addEventListener("toggle", () => {
 function welcome(words) {
   ({ command = command, camera } = words);
   setControls(words);
+  setWorld(words);
   at("engineers").open ||= words.mode === "watch"; // nothing else tells when a run was last saved
   showState(words.paused ? "paused" : "connected");
   offerSteps(words);
@@ -106,6 +107,7 @@ function tick(view) {
   showRecalled(link, view.recalled);
   showPointed(view.points);
   showDoing(view);
+  showWorld(view.world);
   showSurprise(view.surprise, view.learning);
   showLearning(view.learning);
   showRun(view.run);
