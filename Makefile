@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 SYSTEM := $(if $(filter true,$(CI)),test-system)
-SYSTEM_PACKAGES := portaudio19-dev pulseaudio pulseaudio-utils libasound2-plugins chromium openssl postgresql gcc libc6-dev e2fsprogs xfsprogs btrfs-progs
+SYSTEM_PACKAGES := portaudio19-dev pulseaudio pulseaudio-utils libasound2-plugins chromium openssl iproute2 postgresql gcc libc6-dev e2fsprogs xfsprogs btrfs-progs
 # Debian's postgresql makes a cluster and starts it, unless it is told not to; the tests start servers of their own.
 CLUSTERS := /etc/postgresql-common/createcluster.d
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ CAMERAS = {"browser": "browser_camera", "synthetic": "synthetic_camera"}
 EARS = {"browser": "browser_microphone", "default": "microphone", "synthetic": "synthetic_microphone"}
 VOICES = {"default": "speaker"}
 NO_DEVICE = "none"
+WITHOUT = {"camera": "--camera none", "microphone": "--mic none"}
+"""The option that leaves a device out."""
+FIRST_S = 3.0
+"""A device that was opened has so long to give something, or to say why not, when another one ends the command."""
 
 
 def by_name(every: Iterable[str]) -> dict[str, str]:
@@ -125,9 +130,28 @@ def opened(sensors: Mapping[str, Any]) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for name, sensor in sensors.items():
-            open_in(stack, name, sensor)
+            try:
+                open_in(stack, name, sensor)
+            except SensorError as error:
+                raise SensorError(_with_others(name, str(error), sensors)) from error
         stack.enter_context(Complaints(sensors))
         yield
+
+
+def _with_others(name: str, fault: str, sensors: Mapping[str, Any]) -> str:
+    """The fault of a sensor that ends the command, with those of the sensors before it and the option without it."""
+    others = []
+    for other, sensor in sensors.items():
+        if other == name:
+            break
+        health, give_up_s = getattr(sensor, "health", None), time.monotonic() + FIRST_S
+        while health and not (health.captures or health.fault) and time.monotonic() < give_up_s:
+            time.sleep(LOOK_S)
+        if health and health.fault and not health.captures:
+            others.append(f"{other}: {health.fault}")
+    without = WITHOUT.get(name) if len(sensors) > 1 else None
+    said = [*others, f"{name}: {fault}" if others else fault]
+    return " ".join([*said, f"Or leave it out: {without}."] if without else said)
 
 
 def open_in(stack: ExitStack, name: str, sensor: Any) -> None:

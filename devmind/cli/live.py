@@ -32,7 +32,7 @@ from devmind.errors import ConfigError, nearest
 if TYPE_CHECKING:
     from devmind.acting.directing import Director
     from devmind.live.life import Life
-    from devmind.live.loop import LiveSummary
+    from devmind.live.loop import LiveLoop, LiveSummary
     from devmind.live.options import LiveOptions
     from devmind.live.rerun import RerunViewer
     from devmind.worlds.world_room import WorldRoom
@@ -56,6 +56,15 @@ AnswersOption = Annotated[
 ]
 PlansOption = Annotated[
     Path | None, typer.Option("--plans", metavar="FILE", help="A plan file of procedures that direct the agent.")
+]
+PrivateOption = Annotated[
+    bool, typer.Option("--private", help="Write nothing to a disk: memory in RAM, no recording, no learning.")
+]
+BindOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bind", metavar="ADDRESS", help="Listen there, as on 0.0.0.0 in a container; --host stays the page's name."
+    ),
 ]
 CertOption = Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="TLS certificate (PEM).")]
 KeyOption = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The certificate's private key.")]
@@ -92,6 +101,8 @@ def hello(
     camera_: BrowserCameraOption = "browser",
     mic: BrowserMicOption = "browser",
     memory: OwnMemoryOption = None,
+    private: PrivateOption = False,
+    bind: BindOption = None,
     port: PortOption = 0,
     open_: OpenOption = True,
     seconds: SecondsOption = None,
@@ -101,21 +112,25 @@ def hello(
     With --age N you meet an agent that you have raised, or a packaged one, at that age: 0 is before its first lesson,
     N is after its N-th stage.
     """
+    if private and memory is not None:
+        raise ConfigError("--private keeps everything in RAM, so it excludes --memory; leave one out.")
     folder, taught = _of_age(age, agent)
     asked = doors(camera_, mic)
     from devmind.live.options import LiveOptions
 
-    kept = _own_memory() if memory is None else memory
-    show.line(f"what you teach it is kept in {show.place(str(kept))}")
-    command = "devmind hello" if age is None else f"devmind hello --age {age}"
+    kept = Path("memory") if private else _own_memory() if memory is None else memory
+    show.line("private: nothing is kept" if private else f"what you teach it is kept in {show.place(str(kept))}")
+    command = "devmind hello" + ("" if age is None else f" --age {age}") + (" --private" if private else "")
     options = LiveOptions(
         folder,
         asked.sensors,
         memory=kept,
+        private=private,
         port=port,
         details=asked.details,
         command=command,
         taught=taught,
+        bind=bind,
     )
     _live(options, seconds, open_)
 
@@ -163,9 +178,7 @@ def live(
         Path | None, typer.Option("--record", metavar="FILE", help="Record the session; nothing is kept without it.")
     ] = None,
     learn: Annotated[bool, typer.Option("--learn", help="Learn from the recording in a second process.")] = False,
-    private: Annotated[
-        bool, typer.Option("--private", help="Write nothing to a disk: memory in RAM, no recording, no learning.")
-    ] = False,
+    private: PrivateOption = False,
     demo: Annotated[
         Path | None, typer.Option("--demo", metavar="SESSION", help="A recording instead of camera and microphone.")
     ] = None,
@@ -181,6 +194,7 @@ def live(
     host: Annotated[
         str, typer.Option("--host", metavar="HOST", help="Address of the page; any but this machine needs TLS.")
     ] = "127.0.0.1",
+    bind: BindOption = None,
     port: PortOption = 0,
     cert: CertOption = None,
     key: KeyOption = None,
@@ -204,6 +218,7 @@ def live(
         agent_folder(agent), asked.sensors, voice(speaker), memory, record, private, learn, page, host, port,
         _tls(cert, key), asked.details | ({"procedures": procedures.name} if procedures else {}), config,
         _viewer(viewer), room=_world(world, config.hz), answers=_answers(answers or ()), director=director,
+        bind=bind,
     )  # fmt: skip
     _live(options, seconds, open_)
 
@@ -288,9 +303,16 @@ def _live(options: LiveOptions, seconds: float | None, open_: bool) -> None:
         if server:
             show.door(server.address)
             show.line("It works once, in one browser; Ctrl-C ends the life.")
+            if options.is_open:
+                complain(
+                    f"Note: it listens on {options.bind} without TLS: whoever is on the way to port {server.port} can "
+                    "read along. Publish it to your own machine only, as 'docker run -p "
+                    f"127.0.0.1:{server.port}:{server.port}' does; with another published port, open that one."
+                )
             open_browser(server.address, open_)
         else:
             life.loop.watchers["telling"] = _Teller(life)
+        life.loop.watchers["terminal"] = _PaceTeller(life.loop)
         for effector, heads in life.loop.unanswered().items() if options.room else ():
             complain(
                 f"Note: no head answers for '{effector}', because this agent has no exam scores that say which head "
@@ -336,6 +358,23 @@ class _Teller:
         ):
             complain(f"Note: {sentence}")
         self.shown_faults = faults
+
+
+class _PaceTeller:
+    """Prints that too many Moments are left out, again when it has become twice as bad, and when it is over."""
+
+    def __init__(self, loop: LiveLoop) -> None:
+        self.loop, self.told_hz = loop, float("inf")
+
+    def __call__(self, tick: Any) -> None:
+        """Print what has changed."""
+        pace = self.loop.pace
+        if pace.says and pace.rate_hz <= self.told_hz / 2:
+            self.told_hz = pace.rate_hz
+            complain(f"Note: {pace.says}")
+        elif not pace.says and self.told_hz < float("inf"):
+            self.told_hz = float("inf")
+            complain(f"Note: it keeps up again, at {pace.rate_hz:.0f} Moments a second.")
 
 
 def _done(effectors: Mapping[str, Any]) -> str:

@@ -131,6 +131,10 @@ class Commands:
             heard = {} if of == "seen" else dict(recent.example("heard").senses)
         seen, unseen = {}, ""
         try:
+            if self.life.room.is_simulated:
+                raise StoreError(
+                    "Nobody can hold up a thing in a simulated world, so nothing is taught by sight there."
+                )
             seen = self.life.holding.take()
         except StoreError as error:
             if of != "auto" or not heard:

@@ -173,6 +173,7 @@ class Life:
             "ages": [{"id": age.id, "label": age.label} for age in self.ages.values()], "age": self.age,
             "examples": examples, "can_record": self.recording is not None,
             "paused": self.loop.paused, "command": self.command, "simulated": self.room.is_simulated,
+            "instructions": list(self.room.instructions),
         }  # fmt: skip
 
     def do(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,7 +235,8 @@ class Life:
 
     def _remember(self, tick: Tick) -> None:
         self.sees = tick.moment.senses.get("sight")
-        self.holding.see(self.room.frame if "sight" in tick.moment.senses else None, tick.moment.time_s)
+        seen = "sight" in tick.moment.senses and not self.room.is_simulated  # nobody holds up a thing in there
+        self.holding.see(self.room.frame if seen else None, tick.moment.time_s)
         # A name is for the thing held up, wherever the agent looks.
         held = {sense: value for sense, value in tick.moment.senses.items() if sense != "sight"}
         held |= {} if self.holding.crop is None else {"sight": self.holding.crop}
@@ -307,6 +309,8 @@ class Life:
             "private": self.recording is None, "paused": False, "age": self.age, "viewers_dropped": self.hub.drops,
             "faults": self.faults(),
         }  # fmt: skip
+        if self.loop.pace.says:
+            extra["busy"] = self.loop.pace.says
         if self._has_voice:
             extra["aloud"] = not getattr(self.speaker, "fault", "")
         if self._speaks:
@@ -315,7 +319,9 @@ class Life:
             extra["heard"] = words
         if spoken := self.spoken_to.shown():
             extra["spoken"] = spoken
-        if "sight" in self.room.sensors:
+        if progress := self.room.progress():
+            extra["world"] = progress
+        if "sight" in self.room.sensors and not self.room.is_simulated:
             extra["held"] = as_held(self.holding, self.room.frame)
             extra["may_ask"] = self.asking.on
         if self.directing:

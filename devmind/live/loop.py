@@ -33,6 +33,12 @@ DIRECTED = "directed"
 """In place of a head's name: a director moved this effector."""
 MEASURED_TICKS = 36_000
 """An hour at ten ticks a second: a life of weeks must not fill the RAM with its own measurements."""
+PACE_S, SAY_EVERY_S = 10.0, 1.0
+"""The pace is measured over so many seconds, and said anew so often."""
+WAKING_TICKS = 2
+"""What was left out before these is no sign: the first step compiles and allocates."""
+SLOW_FROM, SLOW_UNTIL = 1 / 3, 1 / 5
+"""Share of Moments left out above which a life is slow, and to which it has to fall until it no longer is."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,50 @@ class LiveSummary:
         return 1e3 * float(np.quantile(self.work_s, quantile)) if self.work_s else float("nan")
 
 
+class Pace:
+    """Moments a second over the last ten seconds of the room's time, and whether too many were left out.
+
+    Attributes:
+        says: while a third of them or more were left out, a sentence for people; '' while it keeps up.
+        rate_hz: Moments a second; nan before the first ten seconds have passed.
+    """
+
+    def __init__(self) -> None:
+        self.says, self.rate_hz = "", float("nan")
+        self._ticks: deque[tuple[float, int, str]] = deque()
+        self._seen, self._skipped, self._said_s = 0, 0, -np.inf
+        self._is_slow, self._is_full = False, False
+
+    def see(self, time_s: float, skipped: int, waited_for: str) -> None:
+        """Take a tick: its time, the ticks left out just before it, and the sense that was waited for, or ''."""
+        self._seen += 1
+        if self._seen <= WAKING_TICKS:
+            return
+        self._ticks.append((time_s, skipped, waited_for))
+        self._skipped += skipped
+        while time_s - self._ticks[0][0] >= PACE_S:
+            self._skipped -= self._ticks.popleft()[1]
+            self._is_full = True
+        if not self._is_full:
+            return
+        share = self._skipped / (self._skipped + len(self._ticks))
+        was_slow, self._is_slow = self._is_slow, share > (SLOW_UNTIL if self._is_slow else SLOW_FROM)
+        if self._is_slow != was_slow or time_s - self._said_s >= SAY_EVERY_S:
+            self.rate_hz, self._said_s = len(self._ticks) / PACE_S, time_s
+            self.says = self._sentence() if self._is_slow else ""
+
+    def _sentence(self) -> str:
+        rate = f"{self.rate_hz:.1f}".removesuffix(".0") if self.rate_hz < 3 else f"{self.rate_hz:.0f}"
+        lives = f"it lives at {rate} {'Moment' if rate == '1' else 'Moments'} a second"
+        waits: Counter[str] = Counter()
+        for _, skipped, sense in self._ticks:
+            waits[sense] += skipped
+        sense = max(waits, key=lambda name: waits[name])
+        if sense:
+            return f"The sensor of {sense} answers slowly: {lives}."
+        return f"This computer is busy: {lives}. Close other programs."
+
+
 class LiveLoop:
     """One agent in one room. `agent`, `standing`, `paused` and `afresh` may be changed between ticks, by calls.
 
@@ -96,6 +146,7 @@ class LiveLoop:
         paused: the room goes on, but the agent neither senses nor acts.
         afresh: the next Moment is a first one, as after another agent has taken over.
         heads: further heads of the agent whose outputs are wanted, in ticks in which they have something to read.
+        pace: whether this machine keeps up.
     """
 
     def __init__(
@@ -111,7 +162,7 @@ class LiveLoop:
         hears_itself: Callable[[], bool] = lambda: False,
     ) -> None:
         self.agent, self.room, self.watchers = agent, room, dict(watchers or {})
-        self.summary, self.calls = LiveSummary(), CallQueue()
+        self.summary, self.calls, self.pace = LiveSummary(), CallQueue(), Pace()
         self.paused, self.afresh, self.recalled, self.directed = False, True, recalled, directed
         self.hears_itself = hears_itself
         self.heads: tuple[str, ...] = ()
@@ -133,7 +184,7 @@ class LiveLoop:
 
     def run(self, seconds: float | None = None, stop: Callable[[], bool] = lambda: False) -> LiveSummary:
         """Live for so many seconds of the room's time (for ever by default) or until `stop()`."""
-        self.summary, self.afresh = LiveSummary(), True
+        self.summary, self.pace, self.afresh = LiveSummary(), Pace(), True
         try:
             with stepping_threads():
                 self.warm_up()
@@ -151,6 +202,7 @@ class LiveLoop:
         while True:
             if info["skipped"]:
                 self._late(info["skipped"], spent, info["waited_for"])
+            self.pace.see(info["time_s"], info["skipped"], info["waited_for"])
             watch = _StopWatch()
             look: Mapping[str, Any] = {}
             tick: Tick | None = None

@@ -56,7 +56,11 @@ def open_life(options: LiveOptions) -> Iterator[tuple[Life, PageServer | None]]:
         )  # fmt: skip
         if learner:
             stack.enter_context(learner)
-        page = PageServer(life, hub, options.host, options.port, options.tls) if hub and options.page else None
+        page = (
+            PageServer(life, hub, options.host, options.port, options.tls, bind=options.bind)
+            if hub and options.page
+            else None
+        )
         if hub and options.viewer:
             stack.enter_context(options.viewer.watch(hub))
         yield life, stack.enter_context(page) if page else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from devmind.config import LiveConfig
 from devmind.errors import ConfigError
-from devmind.live.serving.hosts import check_host, listen
+from devmind.live.serving.hosts import check_bind, check_host, is_loopback, listen
 
 if TYPE_CHECKING:
     from devmind.acting.directing import Director
@@ -31,6 +31,7 @@ class LiveOptions:
         private: memory stays in RAM, and nothing can be recorded or learned.
         learn: a process learns from the recording and gives newer weights.
         page: serve the page on `host` and `port` (0: any free one), with `tls` (certificate, key) off this machine.
+        bind: the address to listen on, if not `host`, as in a container (`PageServer`).
         details: kept in a recording's metadata.
         viewer: shows the life beside the page, or without one.
         command: the command that starts such a life, for the page.
@@ -58,6 +59,7 @@ class LiveOptions:
     answers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     director: Director | None = None
     taught: bool = True
+    bind: str | None = None
 
     def check(self) -> None:
         """Raise ConfigError for options that exclude each other, and for an unusable host or port."""
@@ -72,4 +74,11 @@ class LiveOptions:
             raise ConfigError(f"The browser as {' and '.join(from_page)} needs the page; leave --no-page out.")
         if self.page:
             check_host(self.host, self.tls is not None)
-            listen(self.host, self.port).close()
+            if self.bind is not None:
+                check_bind(self.bind, self.port)
+            listen(self.host if self.bind is None else self.bind, self.port).close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the page's port can be reached, without TLS, from outside this machine or container."""
+        return self.page and self.bind is not None and self.tls is None and not is_loopback(self.bind)

@@ -92,6 +92,8 @@ class Room(gym.Env[Any, Any]):
 
     is_simulated = False
     """Whether a world's rules are behind it, and nobody can wave or hold up a thing."""
+    instructions: tuple[str, ...] = ()
+    """Examples of what it can be told to do here, for people."""
 
     def __init__(
         self,
@@ -117,6 +119,10 @@ class Room(gym.Env[Any, Any]):
         sound = {"sound": spaces.sound(1)} if "sound" in self.sensors else {}
         self.observation_space = gym.spaces.Dict({**known, **sound, **own, "words": spaces.words()})
         self.action_space = gym.spaces.Dict({"look": spaces.effector(2)})
+
+    def progress(self) -> dict[str, Any]:
+        """How its episodes went, for people; empty in a room without episodes."""
+        return {}
 
     def say(self, text: str) -> None:
         """Words for the next Moment, typed or recognised elsewhere."""

@@ -19,6 +19,8 @@ from devmind.worlds.room import Room
 LINGERS = 10
 """Ticks for which an ended episode stays in view, so that people see how it ended."""
 PAGE = "text"
+OFFERED, LOOKED_AT = 4, 12
+"""Instructions that a page offers, at most, and the episodes after the first in which they are looked for."""
 WATCHED = 1_000_000_000
 """The first episode's seed by default; no lesson has such seeds."""
 
@@ -52,6 +54,8 @@ class WorldRoom(Room):
 
     Attributes:
         ended, rewarded: episodes that have ended, and how many of these ended with a reward.
+        seed: of this episode; last_reward: the sum of rewards in the last episode that ended, None before.
+        instructions: some that this world gives in other episodes, as examples for people.
         fault: a sentence why the world's own instruction may not be understood; '' if there is no reason.
     """
 
@@ -65,15 +69,18 @@ class WorldRoom(Room):
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.rules, self._seed = rules, seed
+        self.rules, self.seed = rules, seed
         super().__init__({"window": Window()} if hasattr(rules, "picture") else {}, hz, 0.0, now, sleep)
         senses = dict(rules.observation_space.spaces)
         self.observation_space = gym.spaces.Dict(senses | {"words": spaces.words()})
         self.action_space = rules.action_space
         self.ended = self.rewarded = 0
+        self.last_reward: float | None = None
+        self.instructions = self._offered()
         self._state: Any = None
         self._left: int | None = None
-        self._earned, self._shown_page, self._said_page, self.fault = False, "", "", ""
+        self._earned, self._sum = False, 0.0
+        self._shown_page, self._said_page, self.fault = "", "", ""
 
     def say(self, text: str) -> None:
         """Words for the next Moment and, if the world has a page, its instruction.
@@ -105,8 +112,8 @@ class WorldRoom(Room):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Sense], dict[str, Any]]:
         """Begin the first episode; the first tick is one period from now."""
-        self._seed = self._seed if seed is None else seed
-        self.ended = self.rewarded = 0
+        self.seed = self.seed if seed is None else seed
+        self.ended, self.rewarded, self.last_reward = 0, 0, None
         self._begin()
         return super().reset(seed=seed)
 
@@ -116,20 +123,21 @@ class WorldRoom(Room):
         self._state = self.rules.step(self._state, known)
         outcome = self.rules.outcome(self._state)
         reward, first = float(outcome.reward[0]), False
-        self._earned = self._earned or reward > 0
+        self._earned, self._sum = self._earned or reward > 0, self._sum + reward
         if self._left is None and bool(outcome.ended[0]):
             self._left, self.ended, self.rewarded = LINGERS, self.ended + 1, self.rewarded + self._earned
+            self.last_reward = self._sum
         elif self._left is not None:
             self._left -= 1
             if first := self._left < 0:
-                self._seed += 1
+                self.seed += 1
                 self._begin()
         observation, info = self._next()
         return observation, reward, False, False, info | {"first": first}
 
     def _begin(self) -> None:
-        self._state = self.rules.initial(np.array([self._seed], np.int64))
-        self._left, self._earned, self._shown_page = None, False, ""
+        self._state = self.rules.initial(np.array([self.seed], np.int64))
+        self._left, self._earned, self._sum, self._shown_page = None, False, 0.0, ""
         said = row(self.rules.observe(self._state), 0).get(PAGE)
         unknown = self._unknown(said) if isinstance(said, str) else []
         self.fault = (
@@ -137,6 +145,22 @@ class WorldRoom(Room):
             if unknown
             else ""
         )
+
+    def _offered(self) -> tuple[str, ...]:
+        """Different instructions of the episodes after the first one; none in a world that says nothing."""
+        if PAGE not in self.rules.observation_space.spaces:
+            return ()
+        seen = self.rules.observe(self.rules.initial(self.seed + 1 + np.arange(LOOKED_AT, dtype=np.int64)))
+        pages = (row(seen, at).get(PAGE) for at in range(LOOKED_AT))
+        said = dict.fromkeys(page for page in pages if isinstance(page, str) and page and not self._unknown(page))
+        return tuple(said)[:OFFERED]
+
+    def progress(self) -> dict[str, Any]:
+        """Episodes, successes, the last episode's reward and the seed, for people."""
+        return {
+            "episodes": self.ended, "successes": self.rewarded, "seed": self.seed,
+            "reward": None if self.last_reward is None else round(self.last_reward, 3),
+        }  # fmt: skip
 
     def _names(self) -> dict[str, tuple[str, ...]]:
         return {}

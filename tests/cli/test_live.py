@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import stat
 import sys
 import time
@@ -136,6 +137,54 @@ def test_private_life_writes_no_file(devmind: Any, raised: Path, tmp_path: Path,
     assert [path for path in audit if path.endswith("s.mcap")], "the audit sees what is written"
 
 
+def test_private_hello_keeps_nothing_of_a_class(
+    devmind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, audit: list[str]
+) -> None:
+    """It wrote what thirty pupils taught into the teacher's own memory."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "own"))
+    met = devmind("hello", "--private", "--seconds", 0.3, "--no-open")
+    assert met.exit_code == 0, met.output
+    assert "private: nothing is kept" in met.output
+    assert "is kept in" not in met.output
+    assert audit == []
+    assert list(tmp_path.rglob("*")) == []
+    both = devmind("hello", "--private", "--memory", "m", "--seconds", 0.3, "--no-open")
+    assert both.exit_code == 2
+    assert "excludes --memory" in f"{both.exception} {both.output}"
+
+
+def test_missing_camera_is_named_beside_a_missing_pyaudio(
+    devmind: Any, raised: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the microphone's package was named, where the camera does not exist either."""
+    monkeypatch.setitem(sys.modules, "pyaudio", None)
+    for command in (("live", "--agent", raised), ("hello",)):
+        refused = devmind(*command, "--camera", "55", "--mic", "default", "--seconds", 0.3, "--no-open")
+        said = " ".join(f"{refused.exception} {refused.output}".split())
+        assert refused.exit_code != 0
+        assert "camera: There is no camera '55' (/dev/video55 does not exist)." in said
+        assert "microphone: Live sound needs PyAudio" in said
+        assert "--mic none" in said
+
+
+def test_listening_for_a_published_port_is_explicit_and_warned_of(devmind: Any, raised: Path) -> None:
+    words = ("live", "--agent", raised, *ROOM, "--seconds", 0.2, "--no-open", "--bind", "0.0.0.0")
+    assert "needs --port" in " ".join(devmind(*words).output.split())
+    lived = devmind(*words, "--port", free_port())
+    assert lived.exit_code == 0, lived.output
+    assert "http://127.0.0.1:" in lived.output
+    assert "without TLS" in " ".join(lived.stderr.split())
+    met = devmind("hello", "--private", "--seconds", 0.2, "--no-open", "--bind", "127.0.0.2")
+    assert met.exit_code == 0, met.output
+    assert "without TLS" not in met.stderr
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
 @pytest.fixture
 def audit() -> Any:
     """Every file that this process opens for writing during the test, except Python's own caches."""
@@ -176,6 +225,9 @@ def test_rerun_viewer_shows_a_life_without_a_page(devmind: Any, raised: Path) ->
         ((*ROOM, "--learn"), "add --record FILE"),
         (("--camera", "browser", "--mic", "none", "--no-page"), "the page; leave --no-page out"),
         ((*ROOM, "--host", "192.0.2.1"), "certificate"),
+        ((*ROOM, "--host", "0.0.0.0"), "--bind 0.0.0.0 listens for a published port"),
+        ((*ROOM, "--host", "192.0.2.1", "--bind", "0.0.0.0", "--port", "1"), "certificate"),
+        ((*ROOM, "--bind", "everywhere"), "an address to listen on"),
         ((*ROOM, "--cert", "c.pem"), "both --cert and --key"),
         ((*ROOM, "--set", "herz=9"), "did you mean 'hz'?"),
         (("--demo", "no.mcap"), "There is no file 'no.mcap'"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
@@ -39,6 +39,7 @@ from devmind.live.remembering.held_object import Square
 from devmind.live.remembering.recalling import Recalled
 from devmind.live.remembering.remembered import as_shown
 from devmind.live.serving.hub import Hub
+from devmind.live.virtual import Mailbox, VirtualClock
 from devmind.memory import Entry, Filters, Memory, open_store
 from devmind.memory.stores.sqlite import SqliteStore
 from devmind.moment import Moment
@@ -49,6 +50,7 @@ from sensors.synthetic import SyntheticCamera, SyntheticMicrophone
 from stages.language import parts as parts_of_language
 from stages.reflex import parts
 from tests.agent.conftest import shake
+from tests.live.remembering.test_held_object import scene, with_thing
 
 HZ = 20
 
@@ -231,11 +233,57 @@ def test_words_reach_the_next_moment_and_the_page_shows_a_pause(holding: Home, t
 class StillFinder:
     """Finds a held thing in the middle of every frame, even if a busy machine skips frames."""
 
-    square, moved = Square(0.5, 0.5, 0.4), True
+    square, moved, sees, usual_gap_s = Square(0.5, 0.5, 0.4), True, True, 0.1
 
     def see(self, frame: np.ndarray | None, time_s: float) -> Square:
         """Look at nothing."""
         return self.square
+
+
+@pytest.mark.parametrize("has_gaps", [True, False])
+def test_life_of_one_frame_a_second_teaches_a_name(run: Path, has_gaps: bool) -> None:
+    """On an overloaded computer nothing was ever held up, and the page blamed the visitor.
+
+    Each second, one tick has a frame; the others have none (`has_gaps`), or are left out.
+    """
+    clock, hub = VirtualClock(), Hub()
+    eye, agent = Mailbox("sight", clock), Agent.from_pretrained(run)
+    room = Room({"eye": eye}, now=clock.now, sleep=clock.sleep)
+    with (
+        ThreadPoolExecutor() as pool,
+        Life(agent, room, Memory(open_store(None)), run, hub=hub) as life,
+        hub.viewer() as viewer,
+    ):
+        ticks = life.loop.ticks()
+
+        def second(frame: np.ndarray) -> Mapping[str, Any]:
+            eye.post(frame)
+            next(ticks)
+            published = viewer.take()
+            assert published is not None
+            if has_gaps:
+                clock.sleep(0.15)  # the posted frame is too old for the next tick
+            for _ in range(8 if has_gaps else 0):
+                next(ticks)
+            if not has_gaps:
+                clock.sleep(0.85)
+            return published.view
+
+        views = [second(scene(at)) for at in range(12)] + [second(with_thing(at, 80, 50)) for at in range(12, 16)]
+        assert views[11]["held"]["sees"]
+        assert views[11]["held"]["square"] is None
+        assert views[-1]["held"]["square"]
+        assert views[-1]["held"]["frames_hz"] == pytest.approx(1, abs=0.25)
+        assert ("busy" in views[-1]) != has_gaps
+        taught = pool.submit(life.do, "teach", {"name": "brick", "of": "seen"})
+        for at in range(16, 400):
+            second(with_thing(at, 80, 50))
+            time.sleep(0.05)
+            if taught.done():
+                break
+        life.loop.calls.close()
+        assert taught.result()["examples"] == {"brick": 1}
+        assert taught.result()["frames"] >= 2
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.live.loop import LiveLoop, Tick
+from devmind.live.virtual import Mailbox, VirtualClock
 from devmind.sessions.reader import Session
 from devmind.sessions.recorder import Recorder
 from devmind.testing import LampRules, tiny_agent
@@ -114,6 +115,36 @@ def test_skipped_ticks_are_counted_by_their_cause(agent: Agent) -> None:
     assert summary.skipped >= 2
     assert summary.late["disk"] >= 2
     assert sum(summary.late.values()) == summary.skipped
+
+
+def lived_at(agent: Agent, work_s: list[float]) -> list[tuple[float, str]]:
+    """(Moments a second, what the pace says) after each tick, where the agent took so long on a virtual clock."""
+    clock, paces = VirtualClock(), list[tuple[float, str]]()
+    loop = LiveLoop(agent, Room({"eye": Mailbox("sight", clock)}, now=clock.now, sleep=clock.sleep))
+    for _, seconds in zip(loop.ticks(), work_s, strict=False):
+        paces.append((loop.pace.rate_hz, loop.pace.says))
+        clock.sleep(seconds)
+    return paces
+
+
+def test_busy_computer_is_said_with_its_rate_and_taken_back(agent: Agent) -> None:
+    busy = lived_at(agent, [0.0] * 100 + [0.25] * 40 + [0.0] * 200)
+    says = [sentence for _, sentence in busy]
+    assert not any(says[:100])
+    assert not any(sentence for _, sentence in lived_at(agent, [8.0] + [0.0] * 110)), "the first step takes longer"
+    assert says[139] == "This computer is busy: it lives at 3 Moments a second. Close other programs."
+    assert not says[-1]
+    assert busy[-1][0] == pytest.approx(10)
+    changes = [now != before for now, before in zip(map(bool, says[1:]), map(bool, says), strict=False)]
+    assert sum(changes) == 2, "once said, once taken back"
+
+
+@pytest.mark.parametrize(
+    ("work_s", "rate"), [(0.0, ""), (0.05, ""), (0.15, "5 Moments"), (0.35, "2.5 Moments"), (0.95, "1 Moment")]
+)
+def test_pace_is_slow_where_more_than_a_third_is_left_out(agent: Agent, work_s: float, rate: str) -> None:
+    [*_, (_, says)] = lived_at(agent, [work_s] * 120)
+    assert (f"lives at {rate} a second" in says) if rate else not says
 
 
 def test_paused_agent_does_nothing_and_continues_afterwards(agent: Agent) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from devmind.testing import LampRules
 from devmind.worlds import rules_of
+from devmind.worlds.adapter import row
 from devmind.worlds.nursery.handling import ASKED
-from devmind.worlds.world_room import LINGERS, WorldRoom
+from devmind.worlds.world_room import LINGERS, PAGE, WorldRoom
 
 
 class Clock:
@@ -85,3 +87,22 @@ def test_the_picture_shows_the_named_thing() -> None:
     without = with_it.copy()
     without.present[:, ASKED] = False
     assert (rules.picture(with_it) != rules.picture(without)).any((1, 2, 3)).all()
+
+
+def test_page_of_a_world_gets_episodes_rewards_and_instructions() -> None:
+    """It wore the page of a webcam: teaching, and nothing about its episodes."""
+    here, rules = room("minigrid", "BabyAI-GoToLocal-v0", 5)
+    here.reset()
+    assert here.progress() == {"episodes": 0, "successes": 0, "seed": 5, "reward": None}
+    others = [row(rules.observe(rules.initial(np.array([seed]))), 0)[PAGE] for seed in range(6, 18)]
+    assert here.instructions == tuple(dict.fromkeys(others))[:4]
+    here.say(here.instructions[0])
+    assert here.step({})[0][PAGE] == here.instructions[0]
+    clock, asked = Clock(), list[float]()
+    lamp = WorldRoom(LampRules(), 3, now=clock.now, sleep=clock.sleep)
+    lamp.reset()
+    while not lamp.ended:
+        asked.append(lamp.step({"press": np.array(0)})[1])
+    assert lamp.progress()["reward"] == round(sum(asked), 3)
+    assert lamp.progress()["successes"] == any(reward > 0 for reward in asked)
+    assert lamp.instructions == ()

@@ -6,6 +6,8 @@ const LONGEST_WAIT_MS = 8000;
 const GOES_AWAY = 1001; // by this code the server says that it ends
 const NO_KEY = 4403; // and by this one that this tab has no key, or that of an earlier life
 const SILENT_AFTER = 4; // tries nobody answered, about eight seconds
+const TRIES = 80; // about ten minutes, while it may come back
+const TRIES_OF_ENDED = 10; // most of a minute after it said that it ends: it may be started again at the same port
 const DEAD_MS = 15_000; // a broken tunnel tells nothing, not even that it broke
 const FULL_BYTES = 300_000; // what waits in the socket above this is old already
 
@@ -17,6 +19,7 @@ export class Link {
   #next = 1;
   #failures = 0;
   #hasEnded = false;
+  #isWatch = false;
   #key = "";
   #dead = 0;
 
@@ -83,6 +86,7 @@ export class Link {
     if (message.type === "welcome") {
       this.#failures = 0;
       this.#hasEnded = false;
+      this.#isWatch = message.mode === "watch";
     }
     this.#on[message.type]?.(message);
   }
@@ -105,6 +109,11 @@ export class Link {
     this.#closed(false);
   }
 
+  /** So often it asks whether devmind is there again; then the state stands, and a reload asks anew. */
+  #tries() {
+    return !this.#hasEnded ? TRIES : this.#isWatch ? 0 : TRIES_OF_ENDED;
+  }
+
   async #closed(isEnd) {
     this.expect(false);
     for (const { reject } of this.#waiting.values()) reject(new Error("The connection broke before the answer came."));
@@ -113,6 +122,7 @@ export class Link {
     this.#on.state(this.#hasEnded ? "ended" : "lost");
     // A refused WebSocket gives no reason; a request does.
     for (let status = 0; status === 0; ) {
+      if (this.#failures >= this.#tries()) return this.#hasEnded && forgetKey();
       await new Promise((resolve) => setTimeout(resolve, Math.min(LONGEST_WAIT_MS, 500 * 2 ** this.#failures++)));
       status = await fetch("/", { method: "HEAD" }).then((answer) => answer.status, () => 0);
       if (status === 403 || status === 421) {

@@ -5,7 +5,7 @@ import { sendFrames } from "./camera.js";
 import { setControls, showControls, startControls } from "./controls.js";
 import { askFor } from "./devices.js";
 import { showAsked, showSaid, showSpoken, showWanted, startDialogue } from "./dialogue.js";
-import { showDoing } from "./doing.js";
+import { setWorld, showDoing, showWorld } from "./doing.js";
 import { at, tell, write } from "./dom.js";
 import { showHealth } from "./health.js";
 import { showHeard, showSound } from "./hearing.js";
@@ -44,6 +44,7 @@ at("engineers").addEventListener("toggle", () => {
 function welcome(words) {
   ({ command = command, camera } = words);
   setControls(words);
+  setWorld(words);
   at("engineers").open ||= words.mode === "watch"; // nothing else tells when a run was last saved
   showState(words.paused ? "paused" : "connected");
   offerSteps(words);
@@ -65,6 +66,12 @@ function showFaults(sentences) {
   at("faults").hidden = !sentences.length;
 }
 
+/** Too many Moments are left out: that is why it is slow, and not what people do. */
+function showBusy(sentence = "") {
+  write(at("busy"), sentence);
+  at("busy").hidden = !sentence;
+}
+
 /** The text that the world shows it, such as an instruction; a world without one has no such line. */
 function showInstruction(page) {
   at("instruction").hidden = !page;
@@ -80,6 +87,7 @@ function showDoings(doing) {
 function tick(view) {
   link.expect(!view.paused);
   showFaults(view.faults);
+  if (!view.paused) showBusy(view.busy);
   if (view.paused !== undefined) showState(view.paused ? "paused" : "connected");
   showPicture(view);
   if (!view.paused) showInstruction(view.page);
@@ -99,6 +107,7 @@ function tick(view) {
   showRecalled(link, view.recalled);
   showPointed(view.points);
   showDoing(view);
+  showWorld(view.world);
   showSurprise(view.surprise, view.learning);
   showLearning(view.learning);
   showRun(view.run);
@@ -127,6 +136,7 @@ function showState(state) {
   at("state").className = state;
   if (!OVER.includes(state)) return;
   endDevices();
+  showBusy();
   noPicture(`${STATES[state](command)}.`);
   at("paused").hidden = true;
 }

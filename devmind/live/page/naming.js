@@ -4,6 +4,8 @@ import { at, make, percent, tell, write } from "./dom.js";
 
 const STEADY_MS = 400; // what changes faster cannot be read
 const NOTHING = "Nothing is held up. Hold a thing near, in the middle, until the square is around it.";
+const BLIND = "No picture reaches it now, so it cannot tell what is held up.";
+const FEW_HZ = 2.5; // with fewer pictures than this, being steady takes seconds
 const KEPT_S = 20; // so long what was kept can be undone here
 let shownMs = -Infinity;
 let isPressed = false;
@@ -57,7 +59,7 @@ const meter = (label) => make("i", { className: "bar", role: "meter", "aria-labe
 export function showHeld(held) {
   at("holding").hidden = !held;
   if (!held) return;
-  const { square, picture, frames } = held;
+  const { square, picture, frames, sees = true, frames_hz: rateHz = null } = held;
   const frame = heldSquare();
   frame.hidden = !square;
   if (square) {
@@ -68,7 +70,14 @@ export function showHeld(held) {
   if (picture) at("crop").src = picture;
   at("holding").classList.toggle("pressed", frames !== null);
   if (frames !== null) write(at("holding-says"), frames === 1 ? "1 picture" : `${frames} pictures`);
-  else write(at("holding-says"), picture ? "This is what a press keeps." : NOTHING);
+  else write(at("holding-says"), picture ? "This is what a press keeps." : sees ? NOTHING + patience(rateHz) : BLIND);
+}
+
+/** How long a thing has to be held still where few pictures come: three of them, and what they may be late. */
+function patience(rateHz) {
+  if (rateHz === null || rateHz > FEW_HZ) return "";
+  const rate = rateHz === 1 ? "1 picture reaches" : `${rateHz} pictures reach`;
+  return ` Only ${rate} it a second: hold it still for ${Math.ceil(4 / Math.max(rateHz, 0.2))} seconds.`;
 }
 
 function heldSquare() {

@@ -25,6 +25,8 @@ REST_S = 20.0
 """Between two questions, at least."""
 GONE_S = 1.0
 """What is lost for less and comes back to its place is the same thing."""
+SLOW_TICKS, SLOWEST_S = 1.5, 3.0
+"""A slow machine may lose it for so many times the seconds between its last two ticks, or the most that counts."""
 OPEN_S = 120.0
 """A question that nobody answers is dropped after so long."""
 
@@ -89,6 +91,7 @@ class Asking:
         self.question: Question | None = None
         self._count, self._asked_s = 0, -np.inf
         self._square, self._seen_s, self._since_s = Square(0.5, 0.5, 0.0), -np.inf, 0.0
+        self._tick_s, self._gap_s = -np.inf, 0.0
         self._is_settled = False
 
     def see(self, time_s: float, square: Square | None, unsure: bool, busy: bool = False) -> bool:
@@ -102,9 +105,11 @@ class Asking:
         """
         if self.question and time_s - self.question.time_s > OPEN_S:
             self.question = None
+        gone_s = max(GONE_S, SLOW_TICKS * self._gap_s)
+        self._tick_s, self._gap_s = time_s, min(time_s - self._tick_s, SLOWEST_S)
         if square is None:
             return False
-        if time_s - self._seen_s > GONE_S or square.overlap(self._square) < SAME:
+        if time_s - self._seen_s > gone_s or square.overlap(self._square) < SAME:
             self._is_settled, self._since_s = False, time_s
         self._square, self._seen_s = square, time_s
         if busy or not unsure:

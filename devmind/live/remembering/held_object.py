@@ -12,6 +12,7 @@ Teaching and asking both use this code.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 import numpy as np
@@ -24,14 +25,15 @@ SAMPLES, SAMPLED_S = 16, 0.4
 """So many samples of the scene, one every so many seconds; a new one takes the place of the oldest."""
 NEW_S = 1.6
 """A new scene is looked at for so long before anything is said to be held up before it."""
-HELD_S, MOVED_S = 60.0, 2.0
-"""Foreground becomes part of the scene after so long, round what is held up and elsewhere."""
+HELD_S, MOVED_S, MOVED_FRAMES = 60.0, 2.0, 6
+"""Foreground becomes part of the scene after so long, round what is held up and elsewhere, and after more than so many
+frames: a slow machine sees few of them, and needs `STEADY` to find anything."""
 DIFFERENCE = 24
 """Foreground differs by so much from every sample, of 255, in one of its colours."""
 NEW_SCENE = 0.65
 """Share of the picture above which it is the camera or the light that changed."""
-FLASH_S = 0.25
-"""It has changed when that lasts longer than a flash."""
+FLASH_S, FLASH_FRAMES = 0.25, 2
+"""It has changed when that lasts longer than a flash, and for so many frames."""
 FILLS = 0.4
 """Side of a square, as a fraction of the picture's width, from which it may be what fills the picture."""
 SIDES = (0.16, 0.2, 0.25, 0.31, 0.38, 0.46, 0.55)
@@ -56,8 +58,11 @@ SAME = 0.3
 SPEED = 0.5
 """Of a thing that is shown, widths of the picture a second: so far its square may have gone since the last frame,
 however long ago that was."""
-MISSING_S = 0.5
-"""A camera that gives no frame for longer shows nothing that is held up."""
+MISSING_S, MISSING_FRAMES, LONGEST_MISSING_S = 0.5, 2.5, 5.0
+"""A camera that gives no frame for longer shows nothing that is held up. It is longer for one that gives few: the time
+of so many of its frames, up to the longest."""
+GAPS = 5
+"""Times between frames whose median is the camera's usual one."""
 STEADY = 3
 """So many frames in a row something is at one place before it is said to be held up."""
 
@@ -125,14 +130,21 @@ class HeldFinder:
     Attributes:
         square: around the thing now held up; None when nothing is.
         moved: whether anything large enough is in view that was not before, steady or not.
+        sees: whether frames come, even if seldom.
     """
 
     def __init__(self) -> None:
         self.square: Square | None = None
-        self.moved = False
+        self.moved = self.sees = False
+        self._gaps_s: deque[float] = deque(maxlen=GAPS)
         self._seen = self._last = Square(0.5, 0.5, 0.0)
         self._samples: np.ndarray | None = None
         self._steady, self._now_s = 0, 0.0
+
+    @property
+    def usual_gap_s(self) -> float:
+        """Seconds between two frames, as usual of late; nan before the second."""
+        return float(np.median(self._gaps_s)) if self._gaps_s else float("nan")
 
     def see(self, frame: np.ndarray | None, time_s: float) -> Square | None:
         """Take a tick; returns `square`. A missing frame now and then changes nothing.
@@ -144,10 +156,13 @@ class HeldFinder:
         import cv2
 
         if frame is None:
-            if time_s - self._now_s > MISSING_S:
-                self.square, self.moved, self._steady = None, False, 0
+            usual_s = np.nan_to_num(MISSING_FRAMES * self.usual_gap_s)
+            if time_s - self._now_s > max(MISSING_S, min(usual_s, LONGEST_MISSING_S)):
+                self.square, self.moved, self.sees, self._steady = None, False, False, 0
             return self.square
-        self._passed_s, self._now_s = time_s - self._now_s, time_s
+        if self._samples is not None:
+            self._gaps_s.append(time_s - self._now_s)
+        self._passed_s, self._now_s, self.sees = time_s - self._now_s, time_s, True
         size = (WIDTH, max(1, round(WIDTH * frame.shape[0] / frame.shape[1])))
         small = cv2.GaussianBlur(cv2.resize(frame, size, interpolation=cv2.INTER_AREA), (3, 3), 0).astype(np.int16)
         mask = self._foreground(small)
@@ -170,27 +185,30 @@ class HeldFinder:
         changed = float(mask.mean())
         # A thing may come so near that it fills the picture, while a camera turns all at once.
         if changed <= NEW_SCENE or (self.square and self.square.side > FILLS):
-            self._usual_s = self._now_s
+            self._usual_s, self._unusual_frames = self._now_s, 0
             return mask
-        if self._now_s - self._usual_s >= FLASH_S:
+        self._unusual_frames += 1
+        if self._now_s - self._usual_s >= FLASH_S and self._unusual_frames >= FLASH_FRAMES:
             self._begin(small)
         return None
 
     def _begin(self, small: np.ndarray) -> None:
         self._samples, self._newest = np.repeat(small[None], SAMPLES, 0), 0
         self._begun_s = self._sampled_s = self._now_s
-        self._since_s, self._usual_s = np.zeros(small.shape[:2], np.float32), self._now_s
+        self._since_s, self._since_frames = np.zeros(small.shape[:2], np.float32), np.zeros(small.shape[:2], np.int32)
+        self._usual_s, self._unusual_frames = self._now_s, 0
         self.square, self.moved, self._steady = None, False, 0
 
     def _follow(self, small: np.ndarray, mask: np.ndarray) -> None:
         """Take in what is no foreground, or has been foreground for long; a new scene takes in everything at first."""
         assert self._samples is not None
         self._since_s = np.where(mask, self._since_s + self._passed_s, 0)
+        self._since_frames = np.where(mask, self._since_frames + 1, 0)
         patience_s = np.full(mask.shape, MOVED_S)
         if self.square:
             top, _, left, right = self.square.within(*mask.shape)
             patience_s[top:, left:right] = HELD_S  # with the arm below it
-        taken = self._since_s > patience_s
+        taken = (self._since_s > patience_s) & (self._since_frames > MOVED_FRAMES)
         self._samples[:, taken] = small[taken]
         if self._now_s - self._begun_s < NEW_S:
             self._newest = (self._newest + 1) % SAMPLES

@@ -20,6 +20,8 @@ from devmind.memory.entry import BEFORE, LOOKED, VIEWS
 
 PRESS_S, LONGEST_S = 1.0, 10.0
 """Least duration of a press, and the longest time that it is looked at."""
+PRESS_FRAMES, ONCE_MORE_S = 2, 0.2
+"""A press also lasts for so many pictures, where pictures come; while it lacks some, so long is left."""
 LEAST_SEEN = 0.4
 """Least share of a press's pictures in which something has to be held up."""
 KEPT_VIEWS = 8
@@ -47,7 +49,8 @@ class Holding:
     """The thing now held up, and what one press has seen of it; the loop reports every tick.
 
     Attributes:
-        square, crop: around the thing, and the picture in it, uint8 [64, 64, 3]; None while nothing is held up.
+        square, crop: around the thing, and the picture in it, uint8 [64, 64, 3]; None while nothing is held up. In a
+            tick without a frame they are those of the last frame, as long as the thing counts as held up.
         above: the picture in the square above it; looked: the agent's view of it; uint8 [64, 64, 3] each.
     """
 
@@ -67,7 +70,8 @@ class Holding:
         """Take a tick at `time_s`, with the camera's frame uint8 [H, W, 3] or without one."""
         self._now_s = time_s
         self.square = self._finder.see(frame, time_s)
-        self.crop = self.above = self.looked = None
+        if self.square is None or frame is not None:
+            self.crop = self.above = self.looked = None
         if self.square and frame is not None:
             size = frame.shape[:2]
             squares = self.square, self.square.above(*size), self.square.looked_at(*size)
@@ -77,7 +81,7 @@ class Holding:
             self._recent.clear()
         self._remember_empty(frame)
         if self._pressed is not None and self._now_s - self._pressed.begun_s < LONGEST_S:
-            seen = None if self.crop is None else self._recent[-1]
+            seen = None if self.square is None or frame is None else self._recent[-1]
             self._pressed.add(frame, seen, self._finder.moved)
 
     def _remember_empty(self, frame: np.ndarray | None) -> None:
@@ -109,7 +113,22 @@ class Holding:
     @property
     def left_s(self) -> float:
         """Least remaining seconds of the present press."""
-        return PRESS_S if self._pressed is None else max(0.0, self._pressed.begun_s + PRESS_S - self._now_s)
+        if self._pressed is None:
+            return PRESS_S
+        left_s = self._pressed.begun_s + PRESS_S - self._now_s
+        lacks = self._finder.sees and self._pressed.frame_count < PRESS_FRAMES and left_s > PRESS_S - LONGEST_S
+        return max(0.0, left_s, ONCE_MORE_S if lacks else 0.0)
+
+    @property
+    def sees(self) -> bool:
+        """Whether the camera gives frames, even if seldom: without any, nobody can tell what is held up."""
+        return self._finder.sees
+
+    @property
+    def frames_hz(self) -> float | None:
+        """Frames a second, as usual of late; None before the second."""
+        gap_s = self._finder.usual_gap_s
+        return 1 / gap_s if gap_s > 0 else None
 
     @property
     def begun_s(self) -> float:
@@ -132,6 +151,11 @@ class Holding:
             StoreError: nothing was held up for long enough.
         """
         pressed = self._pressed or _Pressed(self._now_s)
+        if not pressed.frame_count and self.sees:
+            raise StoreError(
+                "No picture came during this press, because this computer is too busy. Close other programs, hold the "
+                "thing up until the square is round it, then press for longer."
+            )
         if not pressed.frame_count:
             raise StoreError("The camera gives no picture to name. Switch it on, then teach.")
         if not pressed.moved:

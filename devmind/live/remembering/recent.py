@@ -31,18 +31,30 @@ class RecentBuffer:
 
     def __init__(self, hz: float = TICK_HZ) -> None:
         self._moments: deque[Moment] = deque(maxlen=max(1, round(THIS_S * hz)))
-        self._seen = max(1, round(SEEN_S * hz))
+        self._half_tick_s = 0.5 / hz
         self._heard: deque[float | None] = deque(maxlen=self._moments.maxlen)
         self._levels: deque[float] = deque(maxlen=max(1, round(USUAL_S * hz)))
 
     def add(self, moment: Moment) -> None:
         """Take a tick."""
         self._moments.append(moment)
+        while (
+            len(self._moments) > 1 and self._age_s(self._moments[0]) > THIS_S
+        ):  # a slow machine lives few in that time
+            self._moments.popleft()
+            self._heard.popleft()
         sound = moment.senses.get("sound")
         level = level_db(sound) if isinstance(sound, np.ndarray) and sound.size else None
         self._heard.append(level)
         if level is not None:
             self._levels.append(level)
+
+    def _age_s(self, moment: Moment) -> float:
+        """Seconds from the start of a Moment's tick to the end of the last one's, less half a tick for rounding."""
+        return self.now_s - moment.time_s + self._half_tick_s
+
+    def _is_fresh(self, moment: Moment) -> bool:
+        return moment is self._moments[-1] or self._age_s(moment) <= SEEN_S
 
     @property
     def now_s(self) -> float:
@@ -73,10 +85,9 @@ class RecentBuffer:
         if meant not in MEANT:
             raise StoreError(f"A name is given to one of {', '.join(MEANT)}; got '{meant}'.")
         senses = [s for s in MEANT[meant] if not (meant == "auto" and s == "sound" and not self.stands_out())]
-        seen = len(self._moments) - self._seen
         shown = [
-            replace(m, senses={s: m.senses[s] for s in senses if s in m.senses and (s != "sight" or at >= seen)})
-            for at, m in enumerate(self._moments)
+            replace(m, senses={s: m.senses[s] for s in senses if s in m.senses and (s != "sight" or self._is_fresh(m))})
+            for m in self._moments
         ]
         if not any(moment.senses for moment in shown):
             what = {"sight": "no picture", "sound": "no sound"}

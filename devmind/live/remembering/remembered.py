@@ -36,7 +36,8 @@ def as_shown(entry: Entry) -> dict[str, Any]:
 
 def as_held(holding: Holding, frame: np.ndarray | None) -> dict[str, Any]:
     """The thing held up, as plain data: `square` (fractions of the frame, None for nothing), `picture` (a data URL of
-    the crop that would be kept) and `frames` (their number in the present press; None between presses).
+    the crop that would be kept), `frames` (their number in the present press; None between presses), `sees` (whether
+    the camera gives frames) and `frames_hz` (so many a second, or None).
     """
     square = holding.square
     box = None
@@ -44,7 +45,11 @@ def as_held(holding: Holding, frame: np.ndarray | None) -> dict[str, Any]:
         tall = square.side * frame.shape[1] / frame.shape[0]
         box = {"x": square.x - square.side / 2, "y": square.y - tall / 2, "w": square.side, "h": tall}
         box = {name: round(value, 4) for name, value in box.items()}
-    return {"square": box, "picture": _as_url(holding.preview), "frames": holding.frames}
+    rate_hz = holding.frames_hz
+    return {
+        "square": box, "picture": _as_url(holding.preview), "frames": holding.frames,
+        "sees": holding.sees, "frames_hz": None if rate_hz is None else round(rate_hz, 1),
+    }  # fmt: skip
 
 
 def as_asked(question: Question) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import contextlib
 import logging
 import struct
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from devmind.bounds import parse_json
 from devmind.errors import ConfigError, DevmindError
 from devmind.live.serving.hub import Hub, Viewer, as_json
+from devmind.live.serving.patience import LET_GO_S
 
 WIDE_VIEW = b"\x01"
 LOOK_S = 0.02
@@ -32,8 +34,8 @@ GONE_S = 10.0
 """A page that takes nothing for so long has gone without a word, as behind a broken tunnel."""
 GOING_AWAY = 1001
 """The WebSocket's code for the end of a server."""
-AT_ONCE = 8
-"""Commands of one page that may wait for their answers."""
+AT_ONCE, ALTOGETHER, WORKERS = 8, 24, 6
+"""Commands that may wait for their answers, of one page and of all, and how many are done at a time."""
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +62,8 @@ class ServerState:
         malformed: number of messages in another form than above; refused: device messages from a second page.
         ended: nothing more is shown; every conversation says so and closes.
         giver: the conversation whose camera and microphone are used. Two clocks in one mailbox would mix.
+        commands: threads for the pages' commands; waiting: the number of those without an answer yet.
+        welcomes: threads for what must not wait behind commands: a page's welcome, and the release of its button.
     """
 
     life: PageLife
@@ -68,6 +72,16 @@ class ServerState:
     refused: int = 0
     ended: bool = False
     giver: Conversation | None = field(default=None, repr=False)
+    waiting: int = 0
+    commands: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(WORKERS, "page-command"), repr=False
+    )
+    welcomes: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2, "page-welcome"), repr=False)
+
+    def end(self) -> None:
+        """End the threads, and wait for those that are at work."""
+        for pool in (self.commands, self.welcomes):
+            pool.shutdown(cancel_futures=True)
 
 
 class MalformedError(ValueError):
@@ -86,7 +100,8 @@ class Conversation:
         """Run until the page leaves; its WebSocket is already accepted."""
         with contextlib.suppress(WebSocketDisconnect), self._shared.hub.viewer() as viewer:
             # In a thread: it may wait for the loop between two ticks.
-            await self._tell(await asyncio.to_thread(self._shared.life.welcome))
+            welcome = asyncio.get_running_loop().run_in_executor(self._shared.welcomes, self._shared.life.welcome)
+            await self._tell(await welcome)
             both = [asyncio.create_task(self._show(viewer)), asyncio.create_task(self._listen())]
             try:
                 ended, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -99,7 +114,10 @@ class Conversation:
                     task.cancel()
                 if self._presses:  # a page that left releases the button
                     with contextlib.suppress(DevmindError):
-                        await asyncio.to_thread(self._shared.life.do, "press", {"on": False})
+                        await self._do(self._shared.welcomes, "press", {"on": False})
+
+    async def _do(self, pool: ThreadPoolExecutor, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return await asyncio.get_running_loop().run_in_executor(pool, self._shared.life.do, command, arguments)
 
     async def _tell(self, message: Mapping[str, Any]) -> None:
         await self._send(as_json(message))
@@ -127,7 +145,7 @@ class Conversation:
                 await self._send(published.text)
             # Closed by us: a server that only stops resets the connection while the page still sends frames, and then
             # the page cannot tell an end from a broken line.
-            await self._socket.close(GOING_AWAY)
+            await say_farewell(self._socket, GOING_AWAY)
 
     async def _listen(self) -> None:
         with contextlib.suppress(WebSocketDisconnect):
@@ -160,17 +178,27 @@ class Conversation:
         number, command, arguments = read_command(text)
         if len(self._running) >= AT_ONCE:
             raise MalformedError(f"{AT_ONCE} commands are waiting already; wait for an answer.")
+        if self._shared.waiting >= ALTOGETHER:
+            raise MalformedError(f"{ALTOGETHER} commands of all pages are waiting already; wait for an answer.")
         if command in ("press", "teach"):  # teaching ends a press
             self._presses = command == "press" and arguments.get("on") is True
-        task = asyncio.create_task(self._answer(number, command, arguments))
+        # Counted until it is done, not until its page has gone: its thread is busy all the same.
+        self._shared.waiting += 1
+        doing = asyncio.ensure_future(self._do(self._shared.commands, command, arguments))
+        doing.add_done_callback(self._is_done)
+        task = asyncio.create_task(self._answer(number, command, doing))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def _answer(self, number: int, command: str, arguments: dict[str, Any]) -> None:
+    def _is_done(self, doing: asyncio.Future[dict[str, Any]]) -> None:
+        self._shared.waiting -= 1
+        if not doing.cancelled():
+            doing.exception()  # its page may have gone, and then nobody else asks
+
+    async def _answer(self, number: int, command: str, doing: asyncio.Future[dict[str, Any]]) -> None:
         answer: dict[str, Any] = {"type": "answer", "id": number, "ok": False}
         try:
-            done = await asyncio.to_thread(self._shared.life.do, command, arguments)
-            answer |= {"ok": True, "answer": done}
+            answer |= {"ok": True, "answer": await asyncio.shield(doing)}
         except DevmindError as error:
             answer["sentence"] = str(error)
         except Exception:
@@ -178,6 +206,13 @@ class Conversation:
             answer["sentence"] = f"'{command[:40]}' failed; the terminal says why."
         with contextlib.suppress(WebSocketDisconnect):
             await self._tell(answer)
+
+
+async def say_farewell(socket: WebSocket, code: int) -> None:
+    """End a WebSocket with a code; one that takes nothing any more is not waited for."""
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError, TimeoutError):
+        async with asyncio.timeout(LET_GO_S):
+            await socket.close(code)
 
 
 class _SecondGiver(Exception):  # noqa: N818 - a case, not a fault

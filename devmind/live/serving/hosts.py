@@ -24,13 +24,27 @@ def check_host(host: str, has_tls: bool) -> None:
     """Raise ConfigError unless a page may be served on `host`."""
     if host in ANYWHERE:
         raise ConfigError(
-            f"--host is the one name or address under which the page is opened, not '{host}'; give this machine's."
+            f"--host is the one name or address under which the page is opened, not '{host}'; give this machine's. "
+            f"In a container, --bind {host or '0.0.0.0'} listens for a published port."
         )
     if not has_tls and not is_loopback(host):
         raise ConfigError(
             f"On '{host}' without TLS the whole network could look on, and browsers give such a page no camera: give a "
             "certificate and its key as well, or leave --host out and reach this machine by `ssh -L`."
         )
+
+
+def check_bind(bind: str, port: int) -> None:
+    """Raise ConfigError unless a page may listen on the address `bind`, on a port that somebody else names too."""
+    try:
+        ipaddress.ip_address(bind.strip("[]"))
+    except ValueError:
+        raise ConfigError(
+            f"--bind is an address to listen on, such as 0.0.0.0 in a container; got '{bind}'. The name under which "
+            "the page is opened is --host."
+        ) from None
+    if not port and not is_loopback(bind):
+        raise ConfigError(f"--bind {bind} needs --port N, the port that the container publishes.")
 
 
 def listen(host: str, port: int) -> socket.socket:

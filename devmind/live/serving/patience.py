@@ -2,7 +2,10 @@
 
 Anyone who reaches the port may open connections, even without a token. So a request's head must come within seconds,
 and the number of open connections is limited. Above the limit, the connection that has waited longest without a request
-is closed first: the page itself sends its request at once. Refusals make one line in the log, once a minute.
+is closed first: the page itself sends its request at once. A WebSocket waits until the page's key has come, since
+whoever has the cookie alone can open one. Some places are kept for WebSockets with the key, and some for all others.
+Every end that the server decides is one within a second, whatever the other side does. Refusals make one line in the
+log, once a minute.
 """
 
 from __future__ import annotations
@@ -13,11 +16,16 @@ import time
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 HEAD_S = 5.0
 """Time limit for a request's head; a page's takes milliseconds."""
 CONNECTIONS = 64
 """A page holds at most seven: six for requests and its WebSocket."""
+KEPT = 8
+"""So many of them only connections with the key may take, and so many only those without it."""
+LET_GO_S = 1.0
+"""The other side of a connection that has ended here has so long to end it too."""
 TELL_EVERY_S = 60.0
 TOO_MANY = "there were too many connections"
 
@@ -33,9 +41,10 @@ class PatientProtocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        if len(self.connections) > CONNECTIONS:
-            idle = [one for one in self.connections if isinstance(one, PatientProtocol) and one._waiting is not None]
-            oldest = min(idle, key=lambda one: one._waiting.when() if one._waiting else 0.0, default=self)
+        others = [one for one in self.connections if not getattr(one, "has_key", False)]
+        if len(self.connections) > CONNECTIONS or len(others) > CONNECTIONS - KEPT:
+            idle = [one for one in others if getattr(one, "idle_since_s", None) is not None]
+            oldest = min(idle, key=lambda one: one.idle_since_s, default=self)
             oldest._let_go(TOO_MANY)
             if oldest is self:
                 return
@@ -62,6 +71,11 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     @property
+    def idle_since_s(self) -> float | None:
+        """When it began to wait for a request, on the loop's clock; None while a request is answered."""
+        return None if self._waiting is None else self._waiting.when() - HEAD_S
+
+    @property
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
@@ -80,6 +94,59 @@ class PatientProtocol(H11Protocol):
         self.transport.abort()
         if why == TOO_MANY or self._has_begun:  # browsers hold spare connections: their end is no refusal
             refusals.tell(f"a connection was closed, because {why}")
+
+
+class PatientSocket(WebSocketsSansIOProtocol):
+    """A WebSocket that is gone a second after its end here, and gives its place to others until it has shown the key.
+
+    The app finds it as `scope["state"]["socket"]`.
+
+    Attributes:
+        has_key: whether the page's key has come.
+        idle_since_s: when it was opened, on the loop's clock; None once the key has come.
+    """
+
+    has_key = False
+    idle_since_s: float | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        self.idle_since_s = self.loop.time()
+        super().connection_made(transport)
+
+    def handle_connect(self, event: Any) -> None:
+        super().handle_connect(event)
+        if not self.close_sent:  # the app runs in a task, which has not begun
+            self.scope["state"]["socket"] = self
+
+    def admit(self) -> bool:
+        """The key has come; False where all places for connections with the key are taken."""
+        keys = [one for one in self.connections if getattr(one, "has_key", False)]
+        self.has_key = len(keys) < CONNECTIONS - KEPT
+        if self.has_key:
+            self.idle_since_s = None
+        return self.has_key
+
+    async def run_asgi(self) -> None:
+        await super().run_asgi()
+        self._end()
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self._end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.connections.add(self)  # it may have given its place away; now the server forgets it
+        super().connection_lost(exc)
+
+    def _end(self) -> None:
+        """Abort in a second what the other side has not ended until then: what it does not read would wait for ever."""
+        if not self.disconnected:
+            self.loop.call_later(LET_GO_S, self.transport.abort)
+
+    def _let_go(self, why: str) -> None:
+        self.connections.discard(self)
+        self.transport.abort()
+        refusals.tell(f"a connection was closed, because {why}")
 
 
 class Refusals:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 import threading
 import time
@@ -24,11 +25,18 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from devmind.errors import ConfigError
-from devmind.live.serving.conversation import LARGEST_BYTES, Conversation, PageLife, ServerState
+from devmind.live.serving.conversation import (
+    GONE_S,
+    LARGEST_BYTES,
+    Conversation,
+    PageLife,
+    ServerState,
+    say_farewell,
+)
 from devmind.live.serving.guard import Guard
-from devmind.live.serving.hosts import check_host, listen
+from devmind.live.serving.hosts import check_bind, check_host, listen
 from devmind.live.serving.hub import Hub
-from devmind.live.serving.patience import HEAD_S, PatientProtocol, quiet, refusals
+from devmind.live.serving.patience import HEAD_S, TOO_MANY, PatientProtocol, PatientSocket, quiet, refusals
 
 STOP_S = 2.0
 FAREWELL_S = 0.5
@@ -36,6 +44,10 @@ FAREWELL_S = 0.5
 START_S = 10.0
 NO_KEY = 4403
 """The WebSocket's code for a page without the right key; the page knows it."""
+NO_PLACE = 1013
+"""And for one above the number of pages; the page tries again later."""
+PING_S = 2.0
+"""A page is asked for a sign of life so often; its browser answers by itself."""
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
@@ -49,6 +61,9 @@ class PageServer:
         port: 0 takes a free one.
         tls: files with the certificate (chain) and its private key, in PEM.
         files: of another page, by name, beside those of the live page and in place of them.
+        bind: the address to listen on, if that is not `host`: in a container a published port reaches 0.0.0.0, while
+            the page is opened as 127.0.0.1. Only where the user asks for it: without TLS it relies on the port being
+            published to one machine.
 
     Attributes:
         address: the address to open, with a token that works once; there from the start of the block.
@@ -66,24 +81,28 @@ class PageServer:
         port: int = 0,
         tls: tuple[Path, Path] | None = None,
         files: Mapping[str, bytes] | None = None,
+        bind: str | None = None,
     ) -> None:
         check_host(host, tls is not None)
+        if bind is not None:
+            check_bind(bind, port)
         self.shared = ServerState(life, hub)
         files = _page_files() | dict(files or {})
         routes: list[BaseRoute] = [Route(f"/{name}", _file(data, name)) for name, data in files.items()]
         routes += [Route("/", _file(files["index.html"], "index.html")), WebSocketRoute("/ws", self._converse)]
         self.guard = Guard(Starlette(routes=routes), host, secure=tls is not None)
         self.host, self.port, self.address = host, port, ""
+        self._bind = host if bind is None else bind
         self._secure = tls is not None
         quiet()
         self._server = uvicorn.Server(_config(self.guard, tls))
 
     def __enter__(self) -> Self:
-        listener = listen(self.host, self.port)
+        listener = listen(self._bind, self.port)
         self.port = listener.getsockname()[1]
         name = f"[{self.host.strip('[]')}]" if ":" in self.host else self.host
         self.address = f"http{'s' if self._secure else ''}://{name}:{self.port}/?token={self.guard.token}"
-        self._thread = threading.Thread(target=self._server.run, args=([listener],), name="page-server", daemon=True)
+        self._thread = threading.Thread(target=self._serve, args=(listener,), name="page-server", daemon=True)
         self._thread.start()
         give_up_s = time.monotonic() + START_S
         while not self._server.started:
@@ -103,10 +122,21 @@ class PageServer:
         if self._thread.is_alive():
             self._server.force_exit = True
 
+    def _serve(self, listener: socket.socket) -> None:
+        try:
+            self._server.run([listener])
+        finally:
+            self.shared.end()
+
     async def _converse(self, web_socket: WebSocket) -> None:
         await web_socket.accept()
-        if await self._has_key(web_socket):
+        if not await self._has_key(web_socket):
+            return
+        if web_socket.scope["state"]["socket"].admit():
             await Conversation(web_socket, self.shared).run()
+        else:
+            refusals.tell(f"a page was refused, because {TOO_MANY}")
+            await say_farewell(web_socket, NO_PLACE)
 
     async def _has_key(self, web_socket: WebSocket) -> bool:
         """Whether the first message is the key that only the page has; without it the connection is closed."""
@@ -118,8 +148,7 @@ class PageServer:
         self.guard.refused += 1
         refusals.tell("a WebSocket without the page's key was refused")
         if message.get("type") != "websocket.disconnect":
-            with contextlib.suppress(WebSocketDisconnect, RuntimeError):
-                await web_socket.close(NO_KEY)
+            await say_farewell(web_socket, NO_KEY)
         return False
 
 
@@ -129,8 +158,10 @@ def _config(guard: Guard, tls: tuple[Path, Path] | None) -> uvicorn.Config:
         guard,
         loop="asyncio",
         http=PatientProtocol,
-        ws="websockets-sansio",
+        ws=PatientSocket,
         ws_max_size=LARGEST_BYTES,
+        ws_ping_interval=PING_S,
+        ws_ping_timeout=GONE_S - PING_S,
         ws_per_message_deflate=False,  # pictures are already compressed, and the tick needs the processor
         lifespan="off",
         interface="asgi3",

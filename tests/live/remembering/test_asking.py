@@ -123,3 +123,12 @@ def test_question_is_open_until_answered_or_for_two_minutes() -> None:
     assert scene.asking.ask(SHOWN).note() == {"number": 2, "text": "What is that?", "confidence": 0.0}
     scene.asking.settle()
     assert scene.asking.question is None
+
+
+def test_slow_machine_takes_the_thing_in_its_next_tick_for_the_same() -> None:
+    """At less than one Moment a second, everything was new in every tick, and nothing was ever asked about."""
+    asking = Asking()
+    assert [asking.see(100 + 1.3 * tick, THERE, True) for tick in range(4)] == [False, False, True, True]
+    asking = Asking()
+    assert not any(asking.see(100 + tick / 10, THERE, True) for tick in range(15))
+    assert not asking.see(160, THERE, True), "nobody watched meanwhile, and it may be another thing"

@@ -118,6 +118,54 @@ def test_missing_frames_change_nothing_but_a_lost_camera_does() -> None:
     assert [finder.see(None, 7.0) is None for _ in range(8)][-1]
 
 
+def found_after_s(rate_hz: float, has_gaps: bool) -> float | None:
+    """Seconds from the first frame with a thing that is held still until it is found, within 22 s; None: never.
+
+    `has_gaps`: the loop ticks ten times a second, and most ticks have no frame; else only ticks with a frame happen.
+    """
+    finder, frames, shown_s = HeldFinder(), 0, 8.0
+    begun_s = float("nan")
+    for tick in range(300):
+        time_s, is_frame = tick / 10, tick >= round(frames * 10 / rate_hz)
+        frames += is_frame
+        if is_frame and time_s >= shown_s and np.isnan(begun_s):
+            begun_s = time_s
+        frame = scene(tick) if time_s < shown_s else with_thing(tick, 80, 50)
+        if not is_frame and not has_gaps:
+            continue
+        if finder.see(frame if is_frame else None, time_s) is not None and time_s >= shown_s:
+            return time_s - begun_s
+    return None
+
+
+@pytest.mark.parametrize("has_gaps", [True, False])
+@pytest.mark.parametrize("rate_hz", [10, 5, 3, 2.5, 2, 1.5, 1.2, 1, 0.7])
+def test_slow_machine_finds_a_still_thing_in_its_third_frame(rate_hz: float, has_gaps: bool) -> None:
+    """At 1.5 frames a second and less, with ticks in between, it was never found: frames counted as missing."""
+    found_s = found_after_s(rate_hz, has_gaps)
+    assert found_s is not None
+    assert found_s == pytest.approx((STEADY - 1) / rate_hz, abs=0.11)
+
+
+def test_slow_camera_that_is_lost_shows_nothing_after_some_frames_are_missing() -> None:
+    finder = HeldFinder()
+    for tick in range(0, 160, 10):
+        finder.see(scene(tick) if tick < 80 else with_thing(tick, 80, 50), tick / 10)
+    assert finder.square is not None
+    assert finder.usual_gap_s == pytest.approx(1)
+    assert [finder.see(None, 15 + tick / 10) is not None for tick in range(1, 60)] == [True] * 25 + [False] * 34
+    assert not finder.sees
+
+
+def test_flash_in_one_frame_of_a_slow_camera_starts_no_new_scene() -> None:
+    finder = HeldFinder()
+    found = []
+    for tick in range(0, 200, 10):
+        frame = scene(tick) if tick < 100 else with_thing(tick, 80, 50)
+        found.append(finder.see(np.full_like(frame, 255) if tick == 150 else frame, tick / 10) is not None)
+    assert found == [False] * 12 + [True] * 8
+
+
 def test_overlap_of_squares_is_that_of_their_areas() -> None:
     one = Square(0.5, 0.5, 0.2)
     assert one.overlap(one) == pytest.approx(1)

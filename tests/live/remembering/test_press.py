@@ -59,6 +59,56 @@ def test_press_keeps_what_was_shown_before_it() -> None:
     assert kept["sight"][32, 32, 1] < 60
 
 
+def slow_press(rate_hz: float) -> Holding:
+    """A thing held up before a camera of few frames, in ticks of ten a second, and a press until nothing is left."""
+    holding, frames, tick, is_shown = Holding(), 0, 0, False
+
+    def live(until: Callable[[], bool]) -> None:
+        nonlocal frames, tick
+        while not until():
+            is_frame = tick >= round(frames * 10 / rate_hz)
+            frames += is_frame
+            picture = with_thing(tick, 80, 50) if is_shown else scene(tick)
+            holding.see(picture if is_frame else None, tick / 10)
+            tick += 1
+
+    live(lambda: frames >= 8 and tick >= 30)
+    is_shown, before = True, frames
+    live(lambda: frames == before + 3)
+    holding.begin()
+    live(lambda: holding.left_s == 0)
+    return holding
+
+
+@pytest.mark.parametrize("rate_hz", [10, 2, 1, 0.7])
+def test_press_on_a_slow_machine_lasts_until_it_has_pictures(rate_hz: float) -> None:
+    """At one frame a second a press of a second held one picture at most, and none where it fell between two."""
+    kept = slow_press(rate_hz).take()
+    assert len(kept[VIEWS]) >= 2
+    assert kept["sight"][32, 32, 0] > 200, "the red thing"
+
+
+def test_press_without_a_picture_says_that_the_computer_is_busy() -> None:
+    holding = slow_press(0.5)
+    holding.end()
+    holding.begin()
+    with pytest.raises(StoreError, match="too busy"):
+        holding.take()
+
+
+def test_picture_of_a_held_thing_stays_in_ticks_without_a_frame() -> None:
+    """Else its name came and went with every frame of a slow camera."""
+    holding = pressed(10)
+    crop = holding.crop
+    holding.see(None, 5.8)
+    assert crop is not None
+    assert holding.crop is crop
+    holding.see(None, 7.0)
+    assert holding.square is None
+    assert holding.crop is None
+    assert not holding.sees
+
+
 def test_held_thing_is_present_without_a_press_until_put_down() -> None:
     assert empty_room().recent(None) is None
     holding = pressed(10)

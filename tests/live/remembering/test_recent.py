@@ -62,3 +62,13 @@ def test_loud_sound_before_a_lost_microphone_stops_standing_out() -> None:
         recent.add(Moment(number / 10, {"sight": PICTURE}))
     assert not recent.stands_out()
     assert set(recent.example().senses) == {"sight"}
+
+
+def test_slow_machine_forgets_what_is_older_than_two_seconds() -> None:
+    """Moments were counted, not seconds: at one Moment a second, "this" was what was heard within twenty."""
+    recent = RecentBuffer()
+    for second in range(30):
+        recent.add(tick(10 * second, 0.1 if second == 10 else 0.001))
+        assert recent.stands_out() == (second in (10, 11))
+    assert recent.since_s == 28
+    assert recent.example("heard").senses["sound"].shape == (1, 2 * TICK_SAMPLES)

@@ -80,6 +80,75 @@ def test_steps_are_not_offered_in_a_simulated_world(
     assert not page.locator("#steps-back").is_visible()
 
 
+def test_page_of_a_simulated_world_shows_its_episodes_and_gives_instructions(
+    seeing: Page, life: FakeLife, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asked a visitor to hold up a thing in a grid seen from above, and told nothing of rewards."""
+    page, welcome = seeing, life.welcome
+    assert page.locator("#teaching").is_visible()
+    assert not page.locator("#world").is_visible()
+    offered = {"simulated": True, "instructions": ["go to the red ball", "go to a green box"]}
+    monkeypatch.setattr(life, "welcome", lambda: welcome() | offered)
+    life.extra["world"] = {"episodes": 4, "successes": 3, "reward": 0.95, "seed": 1_000_000_004}
+    page.reload()
+    page.locator("#world-successes", has_text="3 (75 %)").wait_for()
+    assert [text(page, f"#world-{name}") for name in ("episodes", "reward", "seed")] == ["4", "0.95", "1000000004"]
+    for hidden in ("#teaching", "#named-sight", "#may-ask", "#held"):
+        assert not page.locator(hidden).is_visible()
+    assert "hold up" not in page.locator("body").inner_text()
+    page.get_by_role("button", name="go to a green box").click()
+    wait_for(page, "() => document.querySelectorAll('#talk li').length === 2")
+    assert ("say", {"text": "go to a green box"}) in life.done
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.querySelector('#scroll').scrollWidth") <= width
+
+
+def test_header_says_that_the_computer_is_busy_and_takes_it_back(seeing: Page, life: FakeLife) -> None:
+    page = seeing
+    assert not page.locator("#busy").is_visible()
+    life.extra["busy"] = "This computer is busy: it lives at 3 Moments a second. Close other programs."
+    page.locator("header #busy", has_text="lives at 3 Moments a second").wait_for()
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.querySelector('#scroll').scrollWidth") <= 390
+    del life.extra["busy"]
+    page.locator("#busy").wait_for(state="hidden")
+
+
+def test_nothing_is_held_up_is_said_only_where_pictures_come(seeing: Page) -> None:
+    """On a machine that lived without pictures the page blamed the visitor."""
+    script = """async held => {
+        const { showHeld } = await import('/naming.js');
+        showHeld({ square: null, picture: '', frames: null, ...held });
+        return document.querySelector('#holding-says').textContent;
+    }"""
+    says = [
+        seeing.evaluate(script, {"sees": sees, "frames_hz": hz})
+        for sees, hz in ((True, 10), (True, 1), (True, 0.5), (False, 1), (False, None))
+    ]
+    assert says[0].startswith("Nothing is held up.")
+    assert says[0].endswith("around it.")
+    assert "Only 1 picture reaches it a second: hold it still for 4 seconds." in says[1]
+    assert "Only 0.5 pictures reach it a second: hold it still for 8 seconds." in says[2]
+    assert says[3] == says[4] == "No picture reaches it now, so it cannot tell what is held up."
+
+
+def test_long_talk_leaves_no_gap_below_the_picture(seeing: Page) -> None:
+    """At 1280 px the picture's card had 350 px of empty dark below it."""
+    page = seeing
+    page.set_viewport_size({"width": 1280, "height": 900})
+    for number in range(6):
+        page.fill("#words", f"what is that, number {number}?")
+        page.press("#words", "Enter")
+        page.locator("#say:not(.busy)").wait_for()
+    boxes = {name: page.locator(f".{name}").bounding_box() or {} for name in ("seeing", "hearing", "talk", "teach")}
+    under = page.locator(".stage").bounding_box() or {}
+    assert boxes["talk"]["height"] > 250
+    assert boxes["seeing"]["height"] - under["height"] < 120
+    assert boxes["hearing"]["y"] - boxes["seeing"]["y"] - boxes["seeing"]["height"] < 20
+    assert boxes["hearing"]["x"] < boxes["talk"]["x"]
+
+
 def test_large_view_of_a_phone_can_be_left_without_a_keyboard(seeing: Page) -> None:
     page = seeing
     page.set_viewport_size({"width": 390, "height": 844})

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import shutil
 import socket
 import ssl
 import struct
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -23,16 +26,18 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from devmind.errors import ConfigError, StoreError
+from devmind.live.serving.conversation import ALTOGETHER, AT_ONCE
 from devmind.live.serving.guard import host_name
 from devmind.live.serving.hosts import check_host
 from devmind.live.serving.hub import Hub, as_json
-from devmind.live.serving.patience import Refusals
+from devmind.live.serving.patience import CONNECTIONS, PatientSocket, Refusals
 from devmind.live.serving.server import NO_KEY, PageServer
 
 if TYPE_CHECKING:
     from tests.live.conftest import FakeLife
 
 JPEG = b"image/jpeg"
+ROOT = Path(__file__).parents[3]
 Opened = tuple[PageServer, str]
 
 
@@ -74,7 +79,7 @@ def opened() -> Iterator[Opened]:
         yield server, let_in(server)
 
 
-def get(server: PageServer, path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+def get(server: Any, path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
     """(status, headers in small letters, body) of one request."""
     with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)) as connection:
         connection.request(method, path, headers=headers)
@@ -83,17 +88,17 @@ def get(server: PageServer, path: str = "/", method: str = "GET", **headers: str
         return answer.status, names, answer.read().decode()
 
 
-def token_path(server: PageServer) -> str:
+def token_path(server: Any) -> str:
     parts = urlsplit(server.address)
     return f"{parts.path}?{parts.query}"
 
 
-def let_in(server: PageServer) -> str:
+def let_in(server: Any) -> str:
     """The cookie of the address."""
     return get(server, token_path(server))[1]["set-cookie"].partition(";")[0]
 
 
-def talk(server: PageServer, cookie: str, **headers: str) -> ClientConnection:
+def talk(server: Any, cookie: str, **headers: str) -> ClientConnection:
     sent = {"Cookie": cookie, "Origin": f"http://127.0.0.1:{server.port}"} | headers
     socket = connect(f"ws://127.0.0.1:{server.port}/ws", additional_headers=sent, proxy=None, compression=None)
     socket.send(json.dumps({"key": server.guard.key}))
@@ -404,6 +409,95 @@ def test_host_beyond_loopback_needs_tls() -> None:
         check_host(host, has_tls=False)
 
 
+INSIDE = """
+import sys
+from tests.live.serving.test_server import QuietLife
+from devmind.live.serving.server import PageServer
+life = QuietLife()
+bind = {"bind": sys.argv[1]} if sys.argv[1] else {}
+with PageServer(life, life.hub, port=8790, **bind) as server:
+    print(server.address, server.guard.key, flush=True)
+    sys.stdin.read()
+"""
+
+
+PUBLISH = """
+import socket, threading
+def copy(one, other):
+    try:
+        while data := one.recv(65536):
+            other.sendall(data)
+        other.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+while True:
+    outside, _ = listener.accept()
+    try:
+        inside = socket.create_connection(("10.213.0.2", 8790))
+    except OSError:
+        outside.close()
+        continue
+    for pair in ((outside, inside), (inside, outside)):
+        threading.Thread(target=copy, args=pair, daemon=True).start()
+"""
+"""Forwards a port of 127.0.0.1 to the container, as `docker run -p` does."""
+
+
+@pytest.fixture
+def container() -> Iterator[str]:
+    """The name of a network namespace, reached at 10.213.0.2 as a container is."""
+    if shutil.which("ip") is None or os.geteuid():
+        pytest.skip("no iproute2, or not root: make test-system")
+    name = f"devmind-{os.getpid()}"
+    words = (
+        f"netns add {name}", f"link add {name[-9:]}a type veth peer name {name[-9:]}b",
+        f"link set {name[-9:]}b netns {name}", f"addr add 10.213.0.1/30 dev {name[-9:]}a", f"link set {name[-9:]}a up",
+        f"-n {name} addr add 10.213.0.2/30 dev {name[-9:]}b", f"-n {name} link set {name[-9:]}b up",
+        f"-n {name} link set lo up",
+    )  # fmt: skip
+    try:
+        for line in words:
+            subprocess.run(["ip", *line.split()], check=True, capture_output=True)
+        yield name
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0", ""])
+def test_page_in_a_container_is_opened_by_its_published_port(container: str, bind: str) -> None:
+    """`docker run -p 9000:8790` did not reach the container's own 127.0.0.1, and 0.0.0.0 was refused."""
+    words = ["ip", "netns", "exec", container, sys.executable, "-c", INSIDE, bind]
+    inside = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    published = subprocess.Popen([sys.executable, "-c", PUBLISH], stdout=subprocess.PIPE, text=True)
+    try:
+        assert inside.stdout is not None
+        assert published.stdout is not None
+        address, key = inside.stdout.readline().split()
+        assert address.startswith("http://127.0.0.1:8790/?token=")
+        outside = SimpleNamespace(port=int(published.stdout.readline()), address=address)
+        if not bind:
+            with pytest.raises((ConnectionError, http.client.HTTPException)):
+                get(outside, token_path(outside))
+            return
+        strange = get(outside, token_path(outside), Host="10.213.0.2:8790")
+        assert strange[0] == 421, "the container's own address is no name of the page"
+        outside.guard = SimpleNamespace(key=key)
+        cookie = let_in(outside)
+        assert get(outside, Cookie=cookie)[0] == 200
+        assert get(outside)[0] == 403
+        assert get(outside, token_path(outside))[0] == 403, "the token works once"
+        talk(outside, cookie).close()
+        sent = {"Cookie": cookie, "Origin": "http://127.0.0.1:8790"}
+        with pytest.raises(InvalidStatus, match="403"):
+            connect(f"ws://127.0.0.1:{outside.port}/ws", additional_headers=sent, proxy=None)
+    finally:
+        published.kill()
+        published.communicate()
+        inside.communicate("", timeout=20)
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A self-signed certificate for 127.0.0.1, and its key."""
@@ -499,6 +593,79 @@ def test_incomplete_requests_are_closed_and_many_connections_lock_nobody_out(
         one.close()
     assert get(server, Cookie=cookie)[0] == 200
     assert len([record for record in caplog.records if "was closed, because" in record.getMessage()]) <= 2
+
+
+def silent_socket(server: PageServer, cookie: str, key: str | None) -> socket.socket:
+    """A WebSocket that says its key and nothing after, not even an answer to a close; its buffer is small."""
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    one.settimeout(5)
+    one.connect(("127.0.0.1", server.port))
+    asked = (
+        f"GET /ws HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nOrigin: http://127.0.0.1:{server.port}\r\n"
+        f"Cookie: {cookie}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    )
+    one.sendall(asked.encode())
+    with suppress(ConnectionError):
+        assert one.recv(12).endswith(b"101")
+        if key is not None:
+            said = json.dumps({"key": key}).encode()
+            one.sendall(bytes([0x81, 0x80 | len(said), 0, 0, 0, 0]) + said)
+    return one
+
+
+@pytest.mark.parametrize("kind", ["without a key", "with a wrong key", "with the key", "with the key, and views come"])
+def test_websockets_that_never_answer_lock_nobody_out(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stayed after their end until TCP gave up, and the cookie alone took a place."""
+    for place in ("server.HEAD_S", "patience.HEAD_S", "conversation.GONE_S"):
+        monkeypatch.setattr(f"devmind.live.serving.{place}", 1.0)
+    monkeypatch.setattr("devmind.live.serving.server.PING_S", 0.5)
+    monkeypatch.setattr("devmind.live.serving.server.GONE_S", 60.0 if "views" in kind else 3.0)
+    monkeypatch.setattr("devmind.live.serving.patience.LET_GO_S", 0.2)
+    life = QuietLife()
+    with PageServer(life, life.hub) as server:
+        cookie, connections = let_in(server), server._server.server_state.connections
+        key = {"without a key": None, "with a wrong key": "wrong"}.get(kind, server.guard.key)
+        sockets = lambda: [one for one in tuple(connections) if isinstance(one, PatientSocket)]  # noqa: E731
+        crowd = [silent_socket(server, cookie, key) for _ in range(70)]
+        assert len(connections) <= CONNECTIONS + 1
+        watched, give_up_s = False, time.monotonic() + 30
+        while sockets() and time.monotonic() < give_up_s:
+            assert get(server, Cookie=cookie)[0] == 200
+            watched |= life.hub.watched
+            if "views" in kind:
+                life.hub.publish({"type": "tick", "filler": "x" * 3_000_000})
+            time.sleep(0.1)
+        assert not sockets()
+        assert watched == (key == server.guard.key)
+        assert not life.hub.watched
+        for one in crowd:
+            one.close()
+        talk(server, cookie).close()
+
+
+def test_commands_of_other_pages_let_a_new_page_in_and_are_limited_together() -> None:
+    """A welcome waited 14 s behind the commands of twelve pages, because all shared the same threads."""
+    life = QuietLife()
+    with PageServer(life, life.hub) as server:
+        cookie, pages = let_in(server), list[ClientConnection]()
+        for _ in range(ALTOGETHER // AT_ONCE):
+            pages.append(talk(server, cookie))
+            for number in range(AT_ONCE):
+                pages[-1].send(json.dumps({"id": number, "do": "wait"}))
+        assert soon(lambda: server.shared.waiting == ALTOGETHER)
+        one_more = talk(server, cookie)
+        one_more.send(json.dumps({"id": 1, "do": "name"}))
+        assert "of all pages are waiting" in next_of(one_more, "told")["sentence"]
+        pages.pop(0).close()
+        assert server.shared.waiting == ALTOGETHER, "a page that left keeps its threads busy all the same"
+        life.released.set()
+        assert soon(lambda: server.shared.waiting == 0)
+        one_more.send(json.dumps({"id": 2, "do": "name"}))
+        assert next_of(one_more, "answer")["ok"]
+        for page in (*pages, one_more):
+            page.close()
 
 
 def test_spare_connection_of_a_browser_is_closed_without_a_warning(

@@ -139,3 +139,18 @@ def test_page_of_a_run_needs_no_sideways_scrolling(page: Page, journal: Journal)
     for width in (1280, 390, 320):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.slow
+def test_page_of_an_ended_watch_says_so_and_asks_no_more(watching: Watching) -> None:
+    """It made a failing request every ten seconds for as long as it was open."""
+    with chromium() as browser:
+        page = browser.new_page()
+        with PageServer(watching, watching.hub) as server:  # type: ignore[arg-type]
+            page.goto(server.address)
+            page.locator("#about", has_text="devmind").wait_for()
+        page.locator("#state", has_text="devmind has ended; start it again with “devmind watch").wait_for()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.wait_for_timeout(5000)  # four tries of a live page
+        assert asked == []
