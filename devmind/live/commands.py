@@ -20,17 +20,33 @@ from devmind.acting.taught_words import teaching
 from devmind.agent.threads import stepping_threads
 from devmind.errors import ConfigError, StoreError, TracesError, bound, nearest
 from devmind.live.echoing import requested
-from devmind.live.remembering.answering import Dialogue, OwnWords, answer, learned
+from devmind.live.remembering.answering import (
+    ELSEWHERE,
+    LAPSE_S,
+    NO_WORDS,
+    Dialogue,
+    OwnWords,
+    answer,
+    can_write,
+    examples,
+    greeting,
+    is_name,
+    is_taught,
+    learned,
+    questions,
+)
 from devmind.live.remembering.asking import STEADY_S
 from devmind.live.remembering.remembered import as_shown, remembered
 from devmind.live.remembering.show_and_tell import proper_name
+from devmind.live.remembering.strangers import density_of_lessons
 from devmind.live.remembering.teaching_sentences import is_short_reply, name_in, name_in_reply
 from devmind.live.remembering.word_questions import answer_by_look, is_about_one
-from devmind.memory import Entry
+from devmind.memory import Entry, Named
 from devmind.memory.entry import LOOKED, VIEWS
 from devmind.moment import Moment, Sense
 
 if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
     from devmind.live.life import Life
 
 T = TypeVar("T")
@@ -48,7 +64,8 @@ class Commands:
         self.life = life
         self._growing = threading.Lock()
         self._taught: dict[int, Entry] = {}  # by id, in order; several threads teach and undo
-        self._dialogue = Dialogue()
+        self._dialogue = Dialogue(life.sure)
+        self._talked_s, self._talked_with = float("-inf"), life.loop.agent
         self._known: dict[str, Callable[..., dict[str, Any]]] = {
             "press": self._press, "teach": self._teach, "undo": self._undo, "forget": self._forget,
             "memories": self._memories, "record": self._record, "pause": self._pause, "age": self._age,
@@ -209,7 +226,7 @@ class Commands:
                 raise
             finally:
                 self.life.naming.changed()
-        return {"age": id}
+        return {"age": id, "questions": examples(agent)}
 
     def _asks(self, on: bool) -> dict[str, Any]:
         self._between(lambda: self.life.asking.allow(on))
@@ -234,7 +251,8 @@ class Commands:
         life, gives_name = self.life, name_in(text, self.life.child.names.known()) is not None
         results = life.heard.results if life.heard else None
         with stepping_threads():
-            asks = not gives_name and not life.loop.paused
+            asks = not gives_name and not life.loop.paused and bool(life.replying.heads(life.loop.agent, results))
+            asks = asks and not self._is_elsewhere(life.loop.agent, life.sees)
             replied = life.replying.reply(life.loop.agent, results, heard, life.sees) if asks else None
         if replied is None:
             with stepping_threads():
@@ -248,7 +266,9 @@ class Commands:
 
         `answer` is a sentence; `taught` is the answer of `teach`, where something was taught. `own` is what the agent
         writes itself, if it can write, and `learned` what it answers by taught words, both `OwnWords`. A taught word is
-        found by what was shown with it, and then the agent writes nothing else. With a voice the agent says its own
+        found by what was shown with it, and then the agent writes nothing else. It writes nothing if it is not sure,
+        if its lessons never ask that, and about a picture unlike those of its lessons; `questions` are then some that
+        they ask. With a voice the agent says its own
         words aloud, or else the sentence; the message that nothing is sensed in a pause is only shown. A request to do
         something with what it heard plays its own sound, and `answer` says what that is.
         """
@@ -271,19 +291,25 @@ class Commands:
             taught = self._teach(name, ASKED if is_asked and life.holding.square is None else of)
             life.say_aloud(taught["answer"])
             return {"answer": taught["answer"], "taught": taught}
-        own = self._in_own_words(text)
-        aloud = own.get("learned", own.get("own"))
+        agent, now_s = life.loop.agent, time.monotonic()
+        is_new = now_s - self._talked_s > LAPSE_S or self._talked_with is not agent
+        self._talked_s, self._talked_with = now_s, agent
 
-        def tell() -> str:
+        def look() -> tuple[Sense | None, tuple[float, float] | None, Mapping[str, Named]]:
+            """What is in view and where, in one tick: own words and sentence must speak of the same."""
             life.room.say(text)
-            gaze = life.room.fovea
-            sees = None if life.room.frame is None else (gaze.pan_deg, gaze.tilt_deg)
-            return answer(text, known, life.naming.of(life.recent, life.holding.above), sees, bool(own))
+            gaze, held = life.room.fovea, life.holding.looked
+            gaze_deg = None if life.sees is None else (gaze.pan_deg, gaze.tilt_deg)
+            sight = held if life.sees is not None and held is not None and is_about_one(text) else life.sees
+            return sight, gaze_deg, life.naming.of(life.recent, life.holding.above)
 
+        sight, gaze_deg, named = self._between(look)
+        own, why = self._in_own_words(agent, greeting(text, known)[1], sight)
+        aloud = own.get("learned", own.get("own"))
         words_by_head = {what: {**words._asdict(), "sure": round(words.sure, 3)} for what, words in own.items()}
-        sentence = self._between(tell)
+        sentence = answer(text, known, named, gaze_deg, bool(own) or can_write(agent), why, is_new)
         life.say_aloud(aloud.text if aloud else sentence)
-        return {"answer": sentence, **words_by_head}
+        return {"answer": sentence, **words_by_head, **({"questions": examples(agent)} if why else {})}
 
     def _echoed(self, text: str, before_s: float = float("inf")) -> dict[str, Any]:
         """`_say` of a request to do something with what it heard before a time of the room's clock; empty for any other
@@ -306,17 +332,29 @@ class Commands:
             self._between(lambda: life.note("echoed", echoed.note or {}))
         return {"answer": echoed.text}
 
-    def _in_own_words(self, text: str) -> dict[str, OwnWords]:
-        """`own` and `learned` of `_say`, where there are any."""
+    def _in_own_words(self, agent: Agent, text: str, sight: Sense | None) -> tuple[dict[str, OwnWords], str]:
+        """`own` and `learned` of `_say`, where there are any, and why there is neither; '' for an agent that cannot
+        write, or that sees nothing.
+        """
         life, found = self.life, dict[str, OwnWords]()
-        agent, held = life.loop.agent, life.holding.looked
-        sight = held if held is not None and is_about_one(text) else life.sees
         if learned := answer_by_look(agent, life.memory, life.child.hashes, text, sight):
             found["learned"] = learned
-        is_pointing = learned is not None and learned.points is not None
-        if not is_pointing and (written := self._dialogue.reply(agent, text, sight, time.monotonic())):
+        if not can_write(agent) or (learned is not None and learned.points is not None):
+            return found, ""
+        is_asked_in_lessons = is_taught(text, questions(agent))
+        if is_asked_in_lessons and self._is_elsewhere(agent, sight):
+            return found, "" if found else ELSEWHERE
+        if written := self._dialogue.reply(agent, text, sight, time.monotonic()):
             found["own"] = written
-        return found
+        return found, "" if found or sight is None or is_name(text) else NO_WORDS
+
+    def _is_elsewhere(self, agent: Agent, sight: Sense | None) -> bool:
+        """Whether a picture is unlike those of the agent's lessons."""
+        if not isinstance(sight, np.ndarray):
+            return False
+        hashes = self.life.child.hashes if self.life.child.agent is agent else None
+        density = density_of_lessons(agent, hashes)
+        return density is not None and density.is_unlike(agent, sight)
 
 
 def is_fit(name: str, value: Any) -> bool:
