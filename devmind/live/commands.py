@@ -28,7 +28,7 @@ from devmind.live.remembering.answering import (
     OwnWords,
     answer,
     can_write,
-    examples,
+    example_questions,
     greeting,
     is_name,
     is_taught,
@@ -226,7 +226,7 @@ class Commands:
                 raise
             finally:
                 self.life.naming.changed()
-        return {"age": id, "questions": examples(agent)}
+        return {"age": id, "questions": example_questions(agent)}
 
     def _asks(self, on: bool) -> dict[str, Any]:
         self._between(lambda: self.life.asking.allow(on))
@@ -309,7 +309,7 @@ class Commands:
         words_by_head = {what: {**words._asdict(), "sure": round(words.sure, 3)} for what, words in own.items()}
         sentence = answer(text, known, named, gaze_deg, bool(own) or can_write(agent), why, is_new)
         life.say_aloud(aloud.text if aloud else sentence)
-        return {"answer": sentence, **words_by_head, **({"questions": examples(agent)} if why else {})}
+        return {"answer": sentence, **words_by_head, **({"questions": example_questions(agent)} if why else {})}
 
     def _echoed(self, text: str, before_s: float = float("inf")) -> dict[str, Any]:
         """`_say` of a request to do something with what it heard before a time of the room's clock; empty for any other

@@ -36,6 +36,7 @@ from devmind.live.learning.learner import LiveLearner
 from devmind.live.loop import LiveLoop, LiveSummary, Tick
 from devmind.live.questions import Questions
 from devmind.live.recording import Recording
+from devmind.live.remembering.answering import example_questions
 from devmind.live.remembering.asking import Asking
 from devmind.live.remembering.naming import Naming
 from devmind.live.remembering.press import Holding
@@ -171,7 +172,7 @@ class Life:
             "type": "welcome", "mode": "live", "camera": self._origin("sight"), "microphone": self._origin("sound"),
             "hz": round(1 / self.room.dt_s, 3), "private": self.recording is None, "version": version("devmind"),
             "ages": [{"id": age.id, "label": age.label, "new": age.new} for age in self.ages.values()],
-            "age": self.age, "questions": examples(self.loop.agent),
+            "age": self.age, "questions": example_questions(self.loop.agent),
             "examples": examples, "can_record": self.recording is not None,
             "paused": self.loop.paused, "command": self.command, "simulated": self.room.is_simulated,
         }  # fmt: skip

@@ -144,10 +144,13 @@ def questions(agent: Agent) -> Mapping[str, tuple[str, ...]]:
     return _questions(taught_by) if taught_by in agent.config.stages else {}
 
 
-def examples(agent: Agent) -> list[str]:
+def example_questions(agent: Agent) -> list[str]:
     """A few of `questions`, no two with the same two words at the beginning, for people to choose from."""
     first = [every[0] for every in questions(agent).values() if every and is_question(every[0])]
-    return list({tuple(question.split()[:2]): question for question in reversed(first)}.values())[::-1]
+    chosen = dict[tuple[str, ...], str]()
+    for question in first:
+        chosen.setdefault(tuple(question.split()[:2]), question)
+    return list(chosen.values())
 
 
 def can_write(agent: Agent) -> bool:
