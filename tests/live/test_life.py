@@ -213,8 +213,8 @@ def test_words_reach_the_next_moment_and_the_page_shows_a_pause(holding: Home, t
     home = holding
     home.life.do("record", {"on": True})
     home.life.do("teach", {"name": "cup"})
-    said = home.life.do("say", {"text": "hello"})["answer"]
-    assert said.startswith("It does not know “hello”; show it one and teach it. It ")
+    said = home.life.do("say", {"text": "zebra"})["answer"]
+    assert said.startswith("It does not know “zebra”; show it one and teach it. It ")
     assert said.endswith(CANNOT)
     assert "It knows “cup” (1 example)." in home.life.do("say", {"text": "where is the cup?"})["answer"]
     home.ticks(2)
@@ -226,7 +226,7 @@ def test_words_reach_the_next_moment_and_the_page_shows_a_pause(holding: Home, t
     assert home.life.welcome()["paused"] is True
     home.life.do("record", {"on": False})
     words = [moment.senses.get("words") for moment, _ in Session(tmp_path / "kept" / "s.mcap")]
-    assert " ".join(word for word in words if isinstance(word, str)) == "hello where is the cup?"
+    assert " ".join(word for word in words if isinstance(word, str)) == "zebra where is the cup?"
 
 
 class StillFinder:
