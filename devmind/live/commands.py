@@ -21,6 +21,7 @@ from devmind.agent.threads import stepping_threads
 from devmind.errors import ConfigError, StoreError, TracesError, bound, nearest
 from devmind.live.echoing import requested
 from devmind.live.remembering.answering import (
+    CANNOT,
     ELSEWHERE,
     LAPSE_S,
     NO_WORDS,
@@ -65,7 +66,7 @@ class Commands:
         self._growing = threading.Lock()
         self._taught: dict[int, Entry] = {}  # by id, in order; several threads teach and undo
         self._dialogue = Dialogue(life.sure)
-        self._talked_s, self._talked_with = float("-inf"), life.loop.agent
+        self._talked_s, self._talked_with, self._remarked = float("-inf"), life.loop.agent, False
         self._known: dict[str, Callable[..., dict[str, Any]]] = {
             "press": self._press, "teach": self._teach, "undo": self._undo, "forget": self._forget,
             "memories": self._memories, "record": self._record, "pause": self._pause, "age": self._age,
@@ -292,7 +293,8 @@ class Commands:
             life.say_aloud(taught["answer"])
             return {"answer": taught["answer"], "taught": taught}
         agent, now_s = life.loop.agent, time.monotonic()
-        is_new = now_s - self._talked_s > LAPSE_S or self._talked_with is not agent
+        if now_s - self._talked_s > LAPSE_S or self._talked_with is not agent:
+            self._remarked = False  # another conversation
         self._talked_s, self._talked_with = now_s, agent
 
         def look() -> tuple[Sense | None, tuple[float, float] | None, Mapping[str, Named]]:
@@ -307,7 +309,8 @@ class Commands:
         own, why = self._in_own_words(agent, greeting(text, known)[1], sight)
         aloud = own.get("learned", own.get("own"))
         words_by_head = {what: {**words._asdict(), "sure": round(words.sure, 3)} for what, words in own.items()}
-        sentence = answer(text, known, named, gaze_deg, bool(own) or can_write(agent), why, is_new)
+        sentence = answer(text, known, named, gaze_deg, bool(own) or can_write(agent), why, not self._remarked)
+        self._remarked |= CANNOT in sentence
         life.say_aloud(aloud.text if aloud else sentence)
         return {"answer": sentence, **words_by_head, **({"questions": example_questions(agent)} if why else {})}
 
@@ -339,14 +342,14 @@ class Commands:
         life, found = self.life, dict[str, OwnWords]()
         if learned := answer_by_look(agent, life.memory, life.child.hashes, text, sight):
             found["learned"] = learned
-        if not can_write(agent) or (learned is not None and learned.points is not None):
-            return found, ""
-        is_asked_in_lessons = is_taught(text, questions(agent))
-        if is_asked_in_lessons and self._is_elsewhere(agent, sight):
+        writes = can_write(agent)
+        if (learned is not None and learned.points is not None) or (writes and sight is None):
+            return found, ""  # it points once; and it says nothing about a picture that is not there
+        if writes and is_taught(text, questions(agent)) and self._is_elsewhere(agent, sight):
             return found, "" if found else ELSEWHERE
         if written := self._dialogue.reply(agent, text, sight, time.monotonic()):
             found["own"] = written
-        return found, "" if found or sight is None or is_name(text) else NO_WORDS
+        return found, NO_WORDS if writes and not found and not is_name(text) else ""
 
     def _is_elsewhere(self, agent: Agent, sight: Sense | None) -> bool:
         """Whether a picture is unlike those of the agent's lessons."""
