@@ -54,6 +54,8 @@ T = TypeVar("T")
 ASKED = "asked"
 PATIENCE_S = 5.0
 """A press that gets no ticks is not waited for longer."""
+LOOK_S = 1.0
+"""So long an answer waits for a picture: on a busy machine some Moments have none."""
 LEARNS_NO_MORE = "The recording it learns from has ended, so it learns nothing more; start devmind live again to go on."
 PAUSED = "It is paused and senses nothing; resume it first."
 
@@ -305,6 +307,11 @@ class Commands:
             sight = held if life.sees is not None and held is not None and is_about_one(text) else life.sees
             return sight, gaze_deg, life.naming.of(life.recent, life.holding.above)
 
+        give_up_s = now_s + LOOK_S
+        while (
+            "sight" in life.room.sensors and self._between(lambda: life.sees is None) and time.monotonic() < give_up_s
+        ):
+            time.sleep(life.room.dt_s)
         sight, gaze_deg, named = self._between(look)
         own, why = self._in_own_words(agent, greeting(text, known)[1], sight)
         aloud = own.get("learned", own.get("own"))
