@@ -65,7 +65,8 @@ SKILLS: Sequence[Skill] = (
 
 
 class ReflexStage:
-    """Senses and reflexes: it sees and hears, turns to what moves or sounds, reaches for it, and startles.
+    """Senses and reflexes, the first stage: it sees and hears, turns to what moves or sounds, reaches for it, and
+    startles.
 
     It also tells which object sounds, follows and withdraws, and keeps a pole up.
     """
