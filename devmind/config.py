@@ -169,7 +169,10 @@ class LiveConfig(Section):
     frames: bool = Field(True, description="a recording keeps the camera's whole frames as well, as JPEG")
     rotate_s: float = Field(600.0, ge=1, description="seconds after which a recording continues in a new file")
     learn_every_s: float = Field(60.0, ge=1, description="pause between two hand-overs of newer weights")
-    sure: float = Field(0.7, gt=0, lt=1, description="calibrated confidence from which the page shows what is seen")
+    sure: float = Field(
+        0.7, gt=0, lt=1,
+        description="calibrated confidence from which the page shows what is seen, and own words are said",
+    )  # fmt: skip
     asks: bool = Field(True, description="the agent asks on the page about unknown things that are held up")
     memory: MemoryConfig = MemoryConfig()
 

@@ -334,7 +334,13 @@ class Skill:
 
 
 class Stage(Protocol):
-    """A plugin with five members, and no hooks."""
+    """A plugin with five members, and no hooks.
+
+    The first paragraph of the class's docstring says in one line what an agent can do after it; the live page shows it.
+    A stage that teaches to write may have two methods more: `taught_text(context) -> str`, the text of its lessons, and
+    `questions() -> Mapping[str, Sequence[str]]`, by kind all questions that its lessons ask in writing, the plainest
+    first. Where it has the second, a life answers no other question in the agent's own words.
+    """
 
     name: str
     requires: tuple[str, ...]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devmind.curriculum.journal import Journal
+from devmind.plugins import available
 from devmind.raised import HERE, raised, stages_of
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 RUN_FILE, CHILDHOOD_FILE = "journal.jsonl", "curriculum.jsonl"
 UNTAUGHT = "before its first lesson"
+NOTHING_YET = "Nothing was taught yet: its parts are as they were drawn by chance."
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,17 @@ class Age:
     label: str
     folder: Path
     taught: bool = True
+
+    @property
+    def new(self) -> str:
+        """What the last of its stages brought, in one line: the beginning of that stage's docstring, read from its file
+        without running it; '' for a stage that is not installed.
+        """
+        if not self.taught:
+            return NOTHING_YET
+        stages = stages_of(self.folder)
+        plugin = available("stages").get(stages[-1]) if stages else None
+        return plugin.about if plugin else ""
 
     def wake(self) -> Agent:
         """The agent, in eval mode; see `load_at_age`."""

@@ -21,23 +21,42 @@ from devmind.acting.taught_words import teaching
 from devmind.agent.threads import stepping_threads
 from devmind.errors import ConfigError, StoreError, TracesError, bound, nearest
 from devmind.live.echoing import requested
-from devmind.live.remembering.answering import Dialogue, OwnWords, answer, learned
+from devmind.live.remembering.answering import (
+    CANNOT,
+    ELSEWHERE,
+    LAPSE_S,
+    NO_WORDS,
+    Dialogue,
+    OwnWords,
+    answer,
+    can_write,
+    example_questions,
+    greeting,
+    is_name,
+    is_taught,
+    learned,
+    questions,
+)
 from devmind.live.remembering.asking import STEADY_S
 from devmind.live.remembering.remembered import as_shown, remembered
 from devmind.live.remembering.show_and_tell import proper_name
+from devmind.live.remembering.strangers import density_of_lessons
 from devmind.live.remembering.teaching_sentences import is_short_reply, name_in, name_in_reply
 from devmind.live.remembering.word_questions import answer_by_look, is_about_one
-from devmind.memory import Entry
+from devmind.memory import Entry, Named
 from devmind.memory.entry import LOOKED, VIEWS
 from devmind.moment import Moment, Sense
 
 if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
     from devmind.live.life import Life
 
 T = TypeVar("T")
 ASKED = "asked"
 PATIENCE_S = 5.0
 """A press that gets no ticks is not waited for longer."""
+LOOK_S = 1.0
+"""So long an answer waits for a picture: on a busy machine some Moments have none."""
 LEARNS_NO_MORE = "The recording it learns from has ended, so it learns nothing more; start devmind live again to go on."
 PAUSED = "It is paused and senses nothing; resume it first."
 
@@ -49,7 +68,8 @@ class Commands:
         self.life = life
         self._growing = threading.Lock()
         self._taught: dict[int, Entry] = {}  # by id, in order; several threads teach and undo
-        self._dialogue = Dialogue()
+        self._dialogue = Dialogue(life.sure)
+        self._talked_s, self._talked_with, self._remarked = float("-inf"), life.loop.agent, False
         self._known: dict[str, Callable[..., dict[str, Any]]] = {
             "press": self._press, "teach": self._teach, "undo": self._undo, "forget": self._forget,
             "memories": self._memories, "record": self._record, "pause": self._pause, "age": self._age,
@@ -214,7 +234,7 @@ class Commands:
                 raise
             finally:
                 self.life.naming.changed()
-        return {"age": id}
+        return {"age": id, "questions": example_questions(agent)}
 
     def _asks(self, on: bool) -> dict[str, Any]:
         self._between(lambda: self.life.asking.allow(on))
@@ -242,7 +262,8 @@ class Commands:
         life, gives_name = self.life, name_in(text, self.life.child.names.known()) is not None
         results = life.heard.results if life.heard else None
         with stepping_threads():
-            asks = not gives_name and not life.loop.paused
+            asks = not gives_name and not life.loop.paused and bool(life.replying.heads(life.loop.agent, results))
+            asks = asks and not self._is_elsewhere(life.loop.agent, life.sees)
             replied = life.replying.reply(life.loop.agent, results, heard, life.sees) if asks else None
         if replied is None:
             with stepping_threads():
@@ -256,7 +277,9 @@ class Commands:
 
         `answer` is a sentence; `taught` is the answer of `teach`, where something was taught. `own` is what the agent
         writes itself, if it can write, and `learned` what it answers by taught words, both `OwnWords`. A taught word is
-        found by what was shown with it, and then the agent writes nothing else. With a voice the agent says its own
+        found by what was shown with it, and then the agent writes nothing else. It writes nothing if it is not sure,
+        if its lessons never ask that, and about a picture unlike those of its lessons; `questions` are then some that
+        they ask. With a voice the agent says its own
         words aloud, or else the sentence; the message that nothing is sensed in a pause is only shown. A request to do
         something with what it heard plays its own sound, and `answer` says what that is.
         """
@@ -279,19 +302,32 @@ class Commands:
             taught = self._teach(name, ASKED if is_asked and life.holding.square is None else of)
             life.say_aloud(taught["answer"])
             return {"answer": taught["answer"], "taught": taught}
-        own = self._in_own_words(text)
-        aloud = own.get("learned", own.get("own"))
+        agent, now_s = life.loop.agent, time.monotonic()
+        if now_s - self._talked_s > LAPSE_S or self._talked_with is not agent:
+            self._remarked = False  # another conversation
+        self._talked_s, self._talked_with = now_s, agent
 
-        def tell() -> str:
+        def look() -> tuple[Sense | None, tuple[float, float] | None, Mapping[str, Named]]:
+            """What is in view and where, in one tick: own words and sentence must speak of the same."""
             life.room.say(text)
-            gaze = life.room.fovea
-            sees = None if life.room.frame is None else (gaze.pan_deg, gaze.tilt_deg)
-            return answer(text, known, life.naming.of(life.recent, life.holding.above), sees, bool(own))
+            gaze, held = life.room.fovea, life.holding.looked
+            gaze_deg = None if life.sees is None else (gaze.pan_deg, gaze.tilt_deg)
+            sight = held if life.sees is not None and held is not None and is_about_one(text) else life.sees
+            return sight, gaze_deg, life.naming.of(life.recent, life.holding.above)
 
+        give_up_s = now_s + LOOK_S
+        while (
+            "sight" in life.room.sensors and self._between(lambda: life.sees is None) and time.monotonic() < give_up_s
+        ):
+            time.sleep(life.room.dt_s)
+        sight, gaze_deg, named = self._between(look)
+        own, why = self._in_own_words(agent, greeting(text, known)[1], sight)
+        aloud = own.get("learned", own.get("own"))
         words_by_head = {what: {**words._asdict(), "sure": round(words.sure, 3)} for what, words in own.items()}
-        sentence = self._between(tell)
+        sentence = answer(text, known, named, gaze_deg, bool(own) or can_write(agent), why, not self._remarked)
+        self._remarked |= CANNOT in sentence
         life.say_aloud(aloud.text if aloud else sentence)
-        return {"answer": sentence, **words_by_head}
+        return {"answer": sentence, **words_by_head, **({"questions": example_questions(agent)} if why else {})}
 
     def _echoed(self, text: str, before_s: float = float("inf")) -> dict[str, Any]:
         """`_say` of a request to do something with what it heard before a time of the room's clock; empty for any other
@@ -314,17 +350,29 @@ class Commands:
             self._between(lambda: life.note("echoed", echoed.note or {}))
         return {"answer": echoed.text}
 
-    def _in_own_words(self, text: str) -> dict[str, OwnWords]:
-        """`own` and `learned` of `_say`, where there are any."""
+    def _in_own_words(self, agent: Agent, text: str, sight: Sense | None) -> tuple[dict[str, OwnWords], str]:
+        """`own` and `learned` of `_say`, where there are any, and why there is neither; '' for an agent that cannot
+        write, or that sees nothing.
+        """
         life, found = self.life, dict[str, OwnWords]()
-        agent, held = life.loop.agent, life.holding.looked
-        sight = held if held is not None and is_about_one(text) else life.sees
         if learned := answer_by_look(agent, life.memory, life.child.hashes, text, sight):
             found["learned"] = learned
-        is_pointing = learned is not None and learned.points is not None
-        if not is_pointing and (written := self._dialogue.reply(agent, text, sight, time.monotonic())):
+        writes = can_write(agent)
+        if (learned is not None and learned.points is not None) or (writes and sight is None):
+            return found, ""  # it points once; and it says nothing about a picture that is not there
+        if writes and is_taught(text, questions(agent)) and self._is_elsewhere(agent, sight):
+            return found, "" if found else ELSEWHERE
+        if written := self._dialogue.reply(agent, text, sight, time.monotonic()):
             found["own"] = written
-        return found
+        return found, NO_WORDS if writes and not found and not is_name(text) else ""
+
+    def _is_elsewhere(self, agent: Agent, sight: Sense | None) -> bool:
+        """Whether a picture is unlike those of the agent's lessons."""
+        if not isinstance(sight, np.ndarray):
+            return False
+        hashes = self.life.child.hashes if self.life.child.agent is agent else None
+        density = density_of_lessons(agent, hashes)
+        return density is not None and density.is_unlike(agent, sight)
 
 
 def is_fit(name: str, value: Any) -> bool:

@@ -36,6 +36,7 @@ from devmind.live.learning.learner import LiveLearner
 from devmind.live.loop import LiveLoop, LiveSummary, Tick
 from devmind.live.questions import Questions
 from devmind.live.recording import Recording
+from devmind.live.remembering.answering import example_questions
 from devmind.live.remembering.asking import Asking
 from devmind.live.remembering.naming import Naming
 from devmind.live.remembering.press import Holding
@@ -70,7 +71,7 @@ class Life:
             answers, also to speech (`Commands.hear`); while it sounds (`is_heard`) the agent is deaf.
         results: of the agent's exams: they decide which heads may act (`devmind.acting.standing`).
         learner: learns from the recording in a separate process; the caller starts and ends it.
-        sure: calibrated confidence from which the page shows what is seen.
+        sure: calibrated confidence from which the page shows what is seen, and from which the agent's own words count.
         remembering: what is recalled and what is kept, and when.
         command: the command that starts such a life; the page shows it after this life has ended.
         asks: whether the agent may ask on its own what something is; the page can change it.
@@ -101,7 +102,7 @@ class Life:
         self.room, self.memory, self.recording, self.hub = room, memory, recording, hub
         self.speaker, self.learner, self.sure, self.command = speaker, learner, sure, command
         self.answers, self._speaks = answers, False
-        self.uttering, self.replying = Uttering(speaker), Replying(speaker, answers)
+        self.uttering, self.replying = Uttering(speaker), Replying(speaker, answers, sure)
         self.echoing = Echoing(speaker, answers)
         self.ages = {age.id: age for age in ages(folder)}
         met = (folder.resolve(), taught)
@@ -170,7 +171,8 @@ class Life:
         return {
             "type": "welcome", "mode": "live", "camera": self._origin("sight"), "microphone": self._origin("sound"),
             "hz": round(1 / self.room.dt_s, 3), "private": self.recording is None, "version": version("devmind"),
-            "ages": [{"id": age.id, "label": age.label} for age in self.ages.values()], "age": self.age,
+            "ages": [{"id": age.id, "label": age.label, "new": age.new} for age in self.ages.values()],
+            "age": self.age, "questions": example_questions(self.loop.agent),
             "examples": examples, "can_record": self.recording is not None,
             "paused": self.loop.paused, "command": self.command, "simulated": self.room.is_simulated,
             "instructions": list(self.room.instructions),

@@ -35,10 +35,11 @@ class Replying:
     Args:
         speaker: plays what `play` is given; None, or one without `play`: no answers.
         answers: by effector the heads that may act, whatever the exams say.
+        sure: the probability from which an answer is given.
     """
 
-    def __init__(self, speaker: Any, answers: Standing) -> None:
-        self._speaker, self._answers = speaker, answers
+    def __init__(self, speaker: Any, answers: Standing, sure: float = 0.0) -> None:
+        self._speaker, self._answers, self._sure = speaker, answers, sure
 
     def heads(self, agent: Agent, results: Mapping[str, Any] | None) -> tuple[str, ...]:
         """The heads to ask: those named for it, else those of the agent that can recognise other speech (`refuses`) and
@@ -55,7 +56,8 @@ class Replying:
     def reply(
         self, agent: Agent, results: Mapping[str, Any] | None, heard: Sequence[Moment], sight: Sense | None
     ) -> Replied | None:
-        """Answer aloud, and return the answer; None if it is no question for these heads, or nothing is seen or heard.
+        """Answer aloud, and return the answer; None if it is no question for these heads, they are not sure of the
+        answer, or nothing is seen or heard.
 
         Args:
             results: of the agent's exams.
@@ -71,6 +73,8 @@ class Replying:
         output: Any = done.outputs[head]
         shares = output.probabilities()[0]
         best, labels = int(shares.argmax()), agent.labels_of(head)
+        if float(shares[best]) < self._sure:
+            return None
         self._speaker.play(partial(sound_of_codes, agent, output.mode()[0]))
         return Replied(labels[best] if labels else f"answer {best}", float(shares[best]), head)
 

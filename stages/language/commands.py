@@ -9,7 +9,7 @@ import typer
 
 from devmind.cli import show
 from devmind.cli.agents import agent_option, raised_through, taught_agent, taught_folder
-from devmind.cli.house import group
+from devmind.cli.house import complain, group
 from devmind.errors import ConfigError
 from stages.language.read import NOTHING
 
@@ -40,6 +40,11 @@ def go_on_saying(
 
     reader = taught_agent(agent, NAME, TEXT, "to read and write", stages=(NAME,))
 
+    from stages.language.read.saying import has_read
+
+    complain(
+        f"Note: it goes on in the manner of what it has read, and answers nothing. It has read {has_read(reader)}."
+    )
     with intra_op_threads(1):
         pieces = go_on(reader, text, length, torch_generator("say", seed))
         first = next(pieces, "")  # errors come before the text; there is none if the agent ends its page at once

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.language import lessons, parts
 from stages.language.answer import exam as answer
+from stages.language.answer import lesson as answer_lesson
+from stages.language.caregiver.scene import PAIRS
 from stages.language.converse import exam as converse
+from stages.language.converse import games
 from stages.language.follow import exam as follow
 from stages.language.grammar import exam as grammar
 from stages.language.name import exam as name
+from stages.language.name import lesson as name_lesson
 from stages.language.new_words import exam as new_words
 from stages.language.new_words import lesson as new_words_lesson
 from stages.language.read import exam as read
@@ -47,8 +51,9 @@ SKILLS: Sequence[Skill] = (
 
 
 class LanguageStage:
-    """Language: to read, to tell what may be said, to name what is seen, to answer about it, and to follow
-    instructions, all by pages of text on the shared trunk.
+    """Language: it reads and writes, and answers about the names, colours, places and numbers of simple things.
+
+    It also tells what may be said and follows instructions, all by pages of text on the shared trunk.
     """
 
     name = parts.NAME
@@ -67,6 +72,12 @@ class LanguageStage:
     def taught_text(self, context: Context) -> str:
         """The text of the lessons' pages, from which a vocabulary may be made."""
         return corpus(context).taught
+
+    def questions(self) -> Mapping[str, Sequence[str]]:
+        """What its lessons ask about a picture, by kind, also of the pairs that are held out."""
+        openings, completions = games.all_said(PAIRS)
+        about_scenes = answer_lesson.all_questions(PAIRS)
+        return {"thing": name_lesson.QUESTIONS, "which": openings, **about_scenes, "completion": completions}
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         """`read`, `call`, `senses`, `talk`, `follow` (with MiniGrid) and `new_words`, in this order."""

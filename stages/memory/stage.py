@@ -56,8 +56,9 @@ SKILLS: Sequence[Skill] = (
 
 
 class MemoryStage:
-    """Memory, the second stage: act on what is not perceived any more, for seconds by the trunk and permanently by the
-    store, and keep what was learned through sleep.
+    """Memory: it keeps in mind what it no longer sees or hears, and recalls what it once met.
+
+    For seconds the trunk keeps it, permanently the store; and what was learned is kept through sleep.
     """
 
     name = "memory"

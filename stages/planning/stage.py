@@ -53,8 +53,9 @@ SKILLS: Sequence[Skill] = (
 
 
 class PlanningStage:
-    """Planning: to imagine a path together with its plan in symbols, to choose among several, to follow one and to plan
-    again; on the same trunk.
+    """Planning: it imagines ways to a goal, chooses one, follows it step by step, and plans again if it fails.
+
+    A path is imagined together with its plan in symbols, on the same trunk.
     """
 
     name = parts.NAME

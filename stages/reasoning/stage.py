@@ -47,8 +47,10 @@ SKILLS: Sequence[Skill] = (
 
 
 class ReasoningStage:
-    """Reasoning: the agent searches before it acts, guided by what it has learned from searching. Exams compare it with
-    perfect players and optimal solutions.
+    """Reasoning: it thinks ahead before it acts, in games, puzzles and tasks of the hand.
+
+    It searches, guided by what it has learned from searching. Exams compare it with perfect players and optimal
+    solutions.
     """
 
     name = parts.NAME

@@ -65,8 +65,10 @@ SKILLS: Sequence[Skill] = (
 
 
 class ReflexStage:
-    """Senses and reflexes, the first stage: see, hear, and tell which object sounds; turn to what moves or sounds,
-    follow it, reach for it, withdraw from it, and keep a pole up.
+    """Senses and reflexes, the first stage: it sees and hears, turns to what moves or sounds, reaches for it, and
+    startles.
+
+    It also tells which object sounds, follows and withdraws, and keeps a pole up.
     """
 
     name = "reflex"

@@ -53,7 +53,7 @@ SKILLS: Sequence[Skill] = (
 
 
 class VoiceStage:
-    """Voice: to hear words and kinds of sounds, to repeat them, to say words that are read, and to answer aloud."""
+    """Voice: it hears words and kinds of sounds, repeats them, says words, and answers simple questions aloud."""
 
     name = parts.NAME
     requires = ("language",)

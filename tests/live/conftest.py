@@ -29,6 +29,7 @@ class FakeLife:
         frames: times of received frames; loudest: the largest received sample.
         camera_is: the place of the camera, for the welcome: "browser", "here" or "none".
         extra: values added to every view; own: values added to every answer to words.
+        questions: those that its lessons taught it to answer.
     """
 
     def __init__(self) -> None:
@@ -45,6 +46,7 @@ class FakeLife:
         self.camera_is = "browser"
         self.extra: dict[str, Any] = {}
         self.own: dict[str, Any] = {}
+        self.questions: list[str] = []
         self.faults: list[str] = []
         self.colour: np.ndarray | None = None
         self._stop = threading.Event()
@@ -64,7 +66,10 @@ class FakeLife:
 
     def welcome(self) -> dict[str, Any]:
         """Like a life in which the page is camera and microphone."""
-        ages = [{"id": "start", "label": "before its first lesson"}, {"id": "now", "label": "today"}]
+        ages = [
+            {"id": "start", "label": "before its first lesson", "new": "Nothing was taught yet."},
+            {"id": "now", "label": "today", "new": "Language: it answers about colours."},
+        ]
         words: dict[str, Any] = {
             "type": "welcome",
             "mode": "live",
@@ -72,7 +77,14 @@ class FakeLife:
             "microphone": "browser",
             "hz": 10,
         }
-        words |= {"private": False, "ages": ages, "age": "now", "can_record": True, "version": "0.1.0"}
+        words |= {
+            "questions": self.questions,
+            "private": False,
+            "ages": ages,
+            "age": "now",
+            "can_record": True,
+            "version": "0.1.0",
+        }
         words |= {"command": "devmind hello", "paused": self.is_paused}
         return words | {"examples": self._examples()}
 

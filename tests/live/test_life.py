@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,14 +27,14 @@ from devmind.agent.output import Categorical
 from devmind.agent.pointing import Pointed, PointerHead
 from devmind.agent.taps import Tapped
 from devmind.config import LiveConfig, MemoryConfig
-from devmind.errors import ConfigError, DevmindError, SessionError, StoreError
+from devmind.errors import ConfigError, DevmindError, SessionError, StaleReading, StoreError
 from devmind.live.checking import check_replay
 from devmind.live.commands import PAUSED
 from devmind.live.learning.learner import Handover
 from devmind.live.life import Life
 from devmind.live.recording import Recording
 from devmind.live.remembering import word_questions
-from devmind.live.remembering.answering import CANNOT, OwnWords
+from devmind.live.remembering.answering import CANNOT, ELSEWHERE, HELLO, NO_WORDS, OwnWords
 from devmind.live.remembering.asking import WHAT
 from devmind.live.remembering.held_object import Square
 from devmind.live.remembering.recalling import Recalled
@@ -43,6 +44,7 @@ from devmind.live.virtual import Mailbox, VirtualClock
 from devmind.memory import Entry, Filters, Memory, open_store
 from devmind.memory.stores.sqlite import SqliteStore
 from devmind.moment import Moment
+from devmind.raised import raised
 from devmind.sessions.reader import Session
 from devmind.testing import tiny_agent
 from devmind.worlds.room import Room
@@ -214,8 +216,8 @@ def test_words_reach_the_next_moment_and_the_page_shows_a_pause(holding: Home, t
     home = holding
     home.life.do("record", {"on": True})
     home.life.do("teach", {"name": "cup"})
-    said = home.life.do("say", {"text": "hello"})["answer"]
-    assert said.startswith("It does not know “hello”; show it one and teach it. It ")
+    said = home.life.do("say", {"text": "zebra"})["answer"]
+    assert said.startswith("It does not know “zebra”; show it one and teach it. It ")
     assert said.endswith(CANNOT)
     assert "It knows “cup” (1 example)." in home.life.do("say", {"text": "where is the cup?"})["answer"]
     home.ticks(2)
@@ -227,7 +229,7 @@ def test_words_reach_the_next_moment_and_the_page_shows_a_pause(holding: Home, t
     assert home.life.welcome()["paused"] is True
     home.life.do("record", {"on": False})
     words = [moment.senses.get("words") for moment, _ in Session(tmp_path / "kept" / "s.mcap")]
-    assert " ".join(word for word in words if isinstance(word, str)) == "hello where is the cup?"
+    assert " ".join(word for word in words if isinstance(word, str)) == "zebra where is the cup?"
 
 
 class StillFinder:
@@ -405,6 +407,67 @@ def test_agent_that_can_write_answers_in_its_own_words(home: Home, monkeypatch: 
     assert said["own"] == {"text": "a red ball.", "sure": 0.914, "points": None}
     assert said["answer"].endswith("It was taught no name yet.")
     assert CANNOT not in said["answer"]
+
+
+def test_what_it_cannot_do_is_remarked_once_in_a_conversation(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stood behind ten of ten answers."""
+    asked = ("hello", "what do you see?", "cup", "who are you?")
+    answers = [home.life.do("say", {"text": text})["answer"] for text in asked]
+    assert [CANNOT in said for said in answers] == [False, True, False, False]
+    monkeypatch.setattr("devmind.live.commands.LAPSE_S", -1.0)  # a new conversation
+    assert CANNOT in home.life.do("say", {"text": "cup"})["answer"]
+
+
+def test_words_and_panel_agree_that_nothing_is_seen(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """'a cyan box, 98 % sure' stood beside 'It sees nothing just now': they were of two ticks."""
+    looked: list[Any] = []
+    monkeypatch.setattr("devmind.live.commands.can_write", lambda agent: True)
+    monkeypatch.setattr(
+        "devmind.live.commands.Dialogue.reply", lambda self, agent, text, sight, now_s: looked.append(sight)
+    )
+    assert "nothing just now" not in home.life.do("say", {"text": "what is that?"})["answer"]
+    assert looked.pop() is not None
+
+    def nothing(self: SyntheticCamera, max_age_s: float) -> None:
+        raise StaleReading("covered")
+
+    monkeypatch.setattr(SyntheticCamera, "read_latest", nothing)
+    home.wait(lambda: home.life.sees is None)
+    assert home.life.do("say", {"text": "what is that?"})["answer"].startswith("It sees nothing just now.")
+    assert looked == [], "nothing is asked about a picture that is not there"
+
+
+ASKED_OF_OLDER_AGENTS = (
+    ("after-language", "what is that?", ELSEWHERE),
+    ("after-reasoning", "what is that?", ELSEWHERE),
+    ("after-planning", "what is that?", ELSEWHERE),
+    ("after-planning", "what color is it?", ELSEWHERE),
+    ("after-planning", "is there a red thing?", NO_WORDS),
+    ("after-voice", "what color is it?", ELSEWHERE),
+    ("after-voice", "hello", HELLO),
+    ("after-voice", "what can you do?", NO_WORDS),
+)
+"""Of a visitor, and how the answer begins; they got "a white box." (97 % sure), "CORIOLANUS: The counted both t" (0 %),
+"Clown: I will be the rean box" (0 %), "there is the blue ball?" (0 %) and "yes." (4 %).
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("age", ["after-language", "after-reasoning", "after-planning", "after-voice"])
+def test_older_agents_tell_a_visitor_no_nonsense(age: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    from page_film import scene  # type: ignore[import-not-found]
+
+    held_up = list(islice(scene(), 60))[-1].astype(np.uint8)
+    monkeypatch.setattr(SyntheticCamera, "_frame", lambda self, number, at_s: held_up)
+    with Home(raised()[age], tmp_path) as home:
+        for agent, asked, begins in ASKED_OF_OLDER_AGENTS:
+            if agent == age:
+                said = home.life.do("say", {"text": asked})
+                assert said["answer"].startswith(begins), (asked, said)
+                assert "own" not in said, said
+                assert CANNOT not in said["answer"], "it can write"
+                assert ("questions" in said) == (begins != HELLO)
 
 
 def test_taught_word_is_answered_by_the_heads_of_the_exams(

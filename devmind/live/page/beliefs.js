@@ -29,7 +29,7 @@ function words(beliefs) {
   const parts = [
     lost.length && `It has lost ${named(lost)}: it looked there, and found nothing.`,
     hidden.length && `Out of sight, it still has in mind ${hidden.map((one) => `${one.name} (seen ${ago(one)})`).join(" and ")}.`,
-    seen.length && `It sees ${named(seen)}.`,
+    seen.length && `It follows in view what it takes for ${named(seen)}.`,
   ].filter(Boolean);
   return parts.join(" ") || "It has no thing in mind now.";
 }

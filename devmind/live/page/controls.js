@@ -1,5 +1,6 @@
 // Record, pause, age and the large view; the red lamp is on while anything is written.
 
+import { showAskable, showQuestions } from "./dialogue.js";
 import { at, tell, write } from "./dom.js";
 
 const LARGE = "#large";
@@ -16,19 +17,20 @@ export function startControls(link) {
   addEventListener("hashchange", showLarge);
   showLarge();
   at("age").addEventListener("change", () => changeAge(link));
-  at("age").addEventListener("input", () => sayAge(ages[at("age").value]?.label ?? ""));
+  at("age").addEventListener("input", () => ages[at("age").value] && sayAge(ages[at("age").value]));
 }
 
 let ages = [];
 
 /** Show the controls that this life has. */
-export function setControls({ mode, can_record: canRecord, ages: given = [], age, paused }) {
+export function setControls({ mode, can_record: canRecord, ages: given = [], age, questions, paused }) {
   at("record").hidden = !canRecord;
   document.body.classList.toggle("watch", mode === "watch");
   ages = given;
   at("ages").hidden = ages.length < 2;
   at("age").max = Math.max(0, ages.length - 1);
   showAge(age);
+  showQuestions(questions, age);
   showPaused(paused);
 }
 
@@ -39,6 +41,7 @@ export function showControls(view) {
   at("lamp").classList.toggle("lit", Boolean(view.writing));
   const calm = view.private ? "private: nothing is kept" : "not recording";
   write(at("lamp-says"), view.recording ? "recording" : view.writing ? "keeping what it senses" : calm);
+  showAskable(view.age);
   if (view.age !== undefined && document.activeElement !== at("age")) showAge(view.age);
 }
 
@@ -57,13 +60,15 @@ function showAge(id) {
   const index = ages.findIndex((age) => age.id === id);
   if (index < 0) return;
   at("age").value = index;
-  sayAge(ages[index].label);
+  sayAge(ages[index]);
 }
 
-/** Name the age that the slider stands at, also for who hears it. */
-function sayAge(label) {
+/** Name the age that the slider stands at, also for who hears it, and say what is new at it. */
+function sayAge({ label, new: news }) {
   at("age").setAttribute("aria-valuetext", label);
   write(at("age-says"), label);
+  at("age-new").hidden = !news || ages.length < 2;
+  write(at("age-new"), news ? `New at this age. ${news}` : "");
 }
 
 async function turn(link, command, button) {
@@ -79,7 +84,7 @@ async function turn(link, command, button) {
 async function changeAge(link) {
   const { id, label } = ages[at("age").value];
   try {
-    await link.do("age", { id });
+    showQuestions((await link.do("age", { id })).questions, id);
     tell(`Now it is as it ${id === NOW ? "is" : "was"} ${label}.`);
   } catch (error) {
     tell(error.message, { bad: true });

@@ -22,9 +22,27 @@ export function startDialogue(link, changed) {
     at("words").value = "";
     converse(link, changed, at("say"), text, "say", { text });
   });
+  at("taught-questions").addEventListener("click", ({ target }) => {
+    const text = target.closest("button")?.textContent;
+    if (text && !at("say").classList.contains("busy")) converse(link, changed, at("say"), text, "say", { text });
+  });
   at("may-ask").addEventListener("change", ({ target }) => {
     link.do("asks", { on: target.checked }).catch((error) => tell(error.message, { bad: true }));
   });
+}
+
+let askable; // the age whose questions are shown
+
+/** Offer questions that its lessons taught it to answer at this age; none if it cannot write. */
+export function showQuestions(questions = [], age = askable) {
+  askable = age;
+  at("taught-questions").hidden = !questions.length;
+  at("taught-questions").replaceChildren(...questions.map((text) => make("button", { type: "button", textContent: text })));
+}
+
+/** Another page may have changed its age: the questions of the age before are not offered any more. */
+export function showAskable(age) {
+  if (age !== undefined && age !== askable) showQuestions([], age);
 }
 
 /** Send the text typed in a form as a command, and show the answer. */
@@ -36,6 +54,7 @@ async function converse(link, changed, form, text, command, words) {
     const done = await link.do(command, words);
     const taught = done.taught ?? (command === "teach" && done);
     if (taught) showTaught(link, taught, changed);
+    if (done.questions?.length) showQuestions(done.questions);
     const own = [[done.learned, ", by what it was shown"], [done.own, ""]].filter(([words]) => words);
     const said = own.flatMap(([words, by]) => [`“${words.text}” `, sure(aside(words) + by), make("br")]);
     const pointing = [done.learned, done.own].find((words) => words?.points);

@@ -3,8 +3,12 @@
 Names need them to say "unknown" correctly and to know, before anything is taught, the differences between two examples
 of one thing. This code joins the agent, which describes, and what is made up; memory gets only features.
 
-Making and describing them takes some seconds, so it is done once for each encoder and kept in the user's cache, which
-holds nothing but numbers of made-up things. Without a writable cache it is done once for each process.
+Beside them stands the density of the pictures that lessons show, by which a picture from elsewhere is told.
+
+Making and describing either takes some seconds, so it is done once for each encoder and kept in the user's cache, which
+holds nothing but numbers of made-up things. Without a writable cache it is done once for each process. The density for
+the eye of the agents that come with devmind lies beside this file;
+`python -m devmind.live.remembering.strangers AGENT` makes it again.
 """
 
 from __future__ import annotations
@@ -12,11 +16,12 @@ from __future__ import annotations
 import io
 import os
 import sys
+import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,18 +30,24 @@ from devmind.checkpointing.files import write_atomically
 from devmind.errors import CheckpointError
 from devmind.live.remembering.made_pictures import picture_example, tiles
 from devmind.live.remembering.made_sounds import as_recorded, mixture, mixture_example
+from devmind.live.viewing.confidence import LessonDensity, lesson_density
 from devmind.memory import Strangers
 from devmind.moment import Sense
 from devmind.seeding import numpy_rng
 
 if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
     from devmind.agent.encoder_holder import EncoderHolder
 
 VERSION = 2
 """Counts changes of the made-up things."""
+DENSITY_VERSION = 1
+"""Counts changes of the density of lessons' pictures."""
+HERE = Path(__file__).parent
 SOUND_KINDS, SOUND_EXAMPLES, SOUND_S = 120, 4, (0.8, 1.4)
 PICTURE_EXAMPLES = 3
 AT_ONCE = 32
+UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 SHARES = {"sight": COLOURS}
 """By sense, how many of the last features are shares."""
 
@@ -72,8 +83,59 @@ def strangers(agent: EncoderHolder, sense: str) -> Strangers | None:
         described = [what.features for part in parts for what in describe_many(agent, sense, part)]
         found = Strangers(np.stack(described), kinds, SHARES.get(sense, 0))
         if cache:
-            _keep(cache / file, found.features, kinds)
+            _write(cache / file, features=found.features, kinds=kinds)
     return found
+
+
+def density_of_lessons(agent: Agent, hashes: Mapping[str, str] | None = None) -> LessonDensity | None:
+    """The density of lessons' pictures for this agent's eye: the one beside this file, or a cached one, or made now;
+    None for an agent that sees nothing, or went through no stage.
+
+    Args:
+        hashes: of the agent's encoders (`encoder_hashes`), if they are known already.
+    """
+    if "sight" not in agent.encoders or not agent.config.stages:
+        return None
+    return _density(agent, (hashes or encoder_hashes(agent))["sight"])
+
+
+def _density(agent: Agent, sight: str) -> LessonDensity:
+    with _making:
+        if sight not in _densities:
+            name = _density_file(sight)
+            cache = _cache()
+            found = _kept_density(HERE / name) or (_kept_density(cache / name) if cache else None)
+            if found is None:
+                found = lesson_density(agent)
+                if cache:
+                    _write(cache / name, **_arrays(found))
+            _densities[sight] = found
+        return _densities[sight]
+
+
+_making = threading.Lock()  # several pages ask at once
+_densities: dict[str, LessonDensity] = {}
+
+
+def _density_file(sight: str) -> str:
+    return f"lessons-{sight}-{DENSITY_VERSION}.npz"
+
+
+def _arrays(density: LessonDensity) -> dict[str, Any]:
+    """What is stored of it: of the lower triangular matrix, its values row by row."""
+    side = len(density.mean)
+    return {**vars(density), "whitening": density.whitening[np.tril_indices(side)]}
+
+
+def _kept_density(place: Path) -> LessonDensity | None:
+    try:
+        with np.load(place, allow_pickle=False) as file:
+            mean, bound = file["mean"], float(file["bound"])
+            whitening = np.zeros((len(mean), len(mean)), np.float32)
+            whitening[np.tril_indices(len(mean))] = file["whitening"]
+            return LessonDensity(mean, whitening, bound)
+    except (*UNREADABLE, TypeError):
+        return None
 
 
 def _cache() -> Path | None:
@@ -94,14 +156,29 @@ def _kept(place: Path, shares: int) -> Strangers | None:
     try:
         with np.load(place, allow_pickle=False) as file:
             return Strangers(file["features"], file["kinds"], shares)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except UNREADABLE:
         return None
 
 
-def _keep(place: Path, features: np.ndarray, kinds: np.ndarray) -> None:
+def _write(place: Path, **arrays: Any) -> None:
     """Write under another name first, so that nobody reads half of it; ignores a place that cannot be written."""
     written = io.BytesIO()
-    np.savez(written, features=features, kinds=kinds)
+    np.savez(written, **arrays)
     with suppress(OSError, CheckpointError):
         place.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(place, written.getvalue())
+
+
+def make_density(folder: Path) -> Path:
+    """Write, beside this file, the density for the eye of the agent saved in `folder`; returns the file."""
+    from devmind.agent.agent import Agent
+
+    agent = Agent.from_pretrained(folder)
+    place = HERE / _density_file(encoder_hashes(agent)["sight"])
+    _write(place, **_arrays(lesson_density(agent)))
+    return place
+
+
+if __name__ == "__main__":
+    made = make_density(Path(sys.argv[1]))
+    print(f"{made}: {made.stat().st_size:,} bytes")

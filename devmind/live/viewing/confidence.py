@@ -1,9 +1,11 @@
-"""The confidence of overlays on unlabelled pictures, learned on rooms where the truth is known.
+"""The confidence of overlays on unlabelled pictures, learned on rooms whose truth is known; and whether a picture is
+unlike those of lessons, where no confidence that an agent learned there means anything.
 
-It uses two measurements of a picture: the agreement of its overlays with those of the mirrored picture, and the
-distance of the encoder's tokens from the nursery's (Mahalanobis distance, as in Lee et al. 2018, arXiv 1807.03888).
+The confidence uses two measurements of a picture: the agreement of its overlays with those of the mirrored picture, and
+the distance of the encoder's tokens from the nursery's (Mahalanobis distance, as in Lee et al. 2018, arXiv 1807.03888).
 Least squares weighs the two, and isotonic regression (Zadrozny and Elkan 2002) turns the result into the share of such
-overlays that were right.
+overlays that were right. Whether a picture is unlike lessons is decided by the same distance, of what the tokens of a
+whole picture are like on average and how much they differ.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
 from devmind.agent.taps import Percepts
 from devmind.live.viewing.agreement import KINDS, SENSE, Overlays, accuracy, agreement, back, mirrored
-from devmind.live.viewing.corruptions import Rooms, corrupted_rooms
-from devmind.seeding import lesson_seeds
+from devmind.live.viewing.corruptions import LEVELS, Rooms, corrupted_rooms
+from devmind.seeding import lesson_seeds, numpy_rng
 
 ROOMS = 250
 TAUGHT = (
@@ -28,6 +30,15 @@ TAUGHT = (
 AT_ONCE = 5
 SHRINKAGE = 0.1
 NEVER_CERTAIN = 0.02
+USUAL_ROOMS, BOUND_ROOMS = 1_200, 400
+"""Pictures of lessons that the density of such pictures is fitted to, and others that give its bound."""
+FAMILIAR = 0.97
+"""Of pictures of lessons, the share that counts as such; the others are false alarms."""
+FINE = "stride2"
+"""A map of the eye in which noise, grain and sharpness show; its tokens hardly see them."""
+DENSITY_SHRINKAGE = 0.05
+NEAR_LEVEL, NEAR_THINGS = "bind", 4
+ENCODED_TOGETHER = 50
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,94 @@ class TokenDensity:
         """Log of the mean squared distance of a picture's tokens [K, D]; about 0 for usual ones."""
         white = (tokens - self.mean) @ self.whitening
         return float(np.log(np.square(white).mean() + 1e-9))
+
+
+@dataclass(frozen=True)
+class LessonDensity:
+    """The Gaussian of pictures as lessons show them, and the distance beyond which a picture is unlike them.
+
+    Attributes:
+        mean: of the features of `pooled`, [F]; whitening: [F, F], lower triangular.
+    """
+
+    mean: np.ndarray
+    whitening: np.ndarray
+    bound: float
+
+    @classmethod
+    def of(cls, fitted: np.ndarray, others: Sequence[np.ndarray]) -> LessonDensity:
+        """From features [n, F], and further ones of each kind of lesson, of which FAMILIAR of the widest kind lie below
+        the bound.
+        """
+        spread = fitted.std(0) + 1e-6
+        covariance = np.cov((fitted / spread).T)
+        shrunk = (1 - DENSITY_SHRINKAGE) * covariance + DENSITY_SHRINKAGE * np.eye(len(covariance))
+        whitening = np.linalg.cholesky(np.linalg.inv(shrunk)) / spread[:, None]
+        found = cls(fitted.mean(0).astype(np.float32), whitening.astype(np.float32), np.inf)
+        bound = max(float(np.quantile(found.distance(kind), FAMILIAR)) for kind in others)
+        return cls(found.mean, found.whitening, bound)
+
+    def distance(self, features: np.ndarray) -> np.ndarray:
+        """Mean squared distance of pictures with features [n, F], float64 [n]; about 1 for usual ones."""
+        return np.asarray(np.square((features - self.mean) @ self.whitening).mean(-1, dtype=np.float64))
+
+    def is_unlike(self, agent: Agent, picture: np.ndarray) -> bool:
+        """Whether a picture uint8 [64, 64, 3] is unlike those of lessons, for the eye that this was made with."""
+        return bool(self.distance(pooled(agent, picture[None]))[0] > self.bound)
+
+
+def pooled(agent: Agent, pictures: np.ndarray) -> np.ndarray:
+    """Features float32 [n, F] of pictures uint8 [n, 64, 64, 3], each seen without one before it: mean and deviation of
+    the eye's tokens, and of its map FINE if it has one.
+    """
+    rows = []
+    for start in range(0, len(pictures), ENCODED_TOGETHER):
+        together = torch.from_numpy(np.ascontiguousarray(pictures[start : start + ENCODED_TOGETHER]))
+        with torch.no_grad():
+            eye = agent.encode_senses({SENSE: together[:, None]})[SENSE]
+        parts = [eye.tokens[:, 0]]
+        if FINE in eye.maps:
+            parts.append(eye.maps[FINE][:, 0].flatten(2).mT)
+        moments = [value for part in parts for value in (part.mean(1), part.std(1))]
+        rows.append(torch.cat(moments, -1).float().cpu().numpy())
+    return np.concatenate(rows)
+
+
+def lesson_density(agent: Agent) -> LessonDensity:
+    """The density of lessons' pictures for this agent's eye, the same for the same eye; takes some ten seconds."""
+    fitted = [pooled(agent, pictures) for pictures in lesson_pictures(USUAL_ROOMS, "usual")]
+    others = [pooled(agent, pictures) for pictures in lesson_pictures(BOUND_ROOMS, "bound")]
+    return LessonDensity.of(np.concatenate(fitted), others)
+
+
+def lesson_pictures(n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """About `n` pictures of lessons, uint8 [m, 64, 64, 3] each: two thirds of rooms as they are at an episode's start,
+    and a third of things near enough to be named, half of them in the middle of the view.
+    """
+    from devmind.worlds.nursery.in_cells import CELLS, put_in_cells
+    from devmind.worlds.nursery.rules import NurseryRules
+    from devmind.worlds.nursery.state import COLOUR_NAMES, SHAPES
+    from devmind.worlds.nursery.truth import truth
+    from devmind.worlds.nursery.views import views
+
+    near = n // 3
+    seeds, rng = lesson_seeds(n, "lesson pictures", name), numpy_rng("lesson pictures", name)
+    levels = sorted(set(LEVELS))
+    rooms = [
+        views(rules.initial(part))[SENSE].copy()
+        for part, rules in zip(np.array_split(seeds[near:], len(levels)), map(NurseryRules, levels), strict=True)
+    ]
+    rules = NurseryRules(NEAR_LEVEL)
+    cells = np.stack([rng.permutation(CELLS)[:NEAR_THINGS] for _ in range(near)])
+    cells = np.where(np.arange(NEAR_THINGS) < rng.integers(2, NEAR_THINGS + 1, (near, 1)), cells, -1)
+    colours, shapes = (rng.integers(len(kinds), size=cells.shape) for kinds in (COLOUR_NAMES, SHAPES))
+    state = put_in_cells(rules.initial(seeds[:near]), seeds[:near], colours, shapes, cells)
+    true, rows = truth(state, rules.spec), np.arange(near)
+    looked_at, looks = (cells >= 0).argmax(1), rng.random(near) < 0.5
+    state.pan = np.where(looks, true["object_azimuth_deg"][rows, looked_at], state.pan)
+    state.tilt = np.where(looks, true["object_elevation_deg"][rows, looked_at], state.tilt)
+    state.pan_before = state.pan.copy()
+    return np.concatenate(rooms), views(state)[SENSE].copy()
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,15 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     return batch_of(questions.shown, pages, rng, np.array(pointed))
 
 
+def all_questions(of: Sequence[Pair]) -> dict[str, list[str]]:
+    """Every question about a picture that she may ask if the pairs `of` may be mentioned, by kind."""
+    alone = [Scene((Thing(*pair, place),), of) for pair in of for place in range(len(AT))]
+    return {
+        kind: list(dict.fromkeys(question for scene in alone for question, _ in ask(scene)))
+        for kind, ask in ASKED.items()
+    }
+
+
 def about(question: str, scene: Scene) -> set[Pair]:
     """The pairs that a question is about: all things with its words, or, without a noun, those at its place."""
     words = question.strip("?").split()

@@ -86,6 +86,13 @@ def opening(pair: Sequence[int], words: Sequence[int]) -> str:
     return f"where is the {name_of(*pair) if COLOUR in words else NOUNS[pair[NOUN]]}?"
 
 
+def all_said(of: Sequence[Pair]) -> tuple[list[str], list[str]]:
+    """Everything that she may ask first about things of the pairs `of`, and say when asked which one."""
+    spoken = [(pair, words) for words in dict.fromkeys(words for words, *_ in SAID) for pair in of]
+    first, then = ([say(*each) for each in spoken] for say in (opening, completion))
+    return list(dict.fromkeys(sorted(first, key=len))), list(dict.fromkeys(then))
+
+
 def completion(pair: Sequence[int], words: Sequence[int]) -> str:
     """The word that was left out: 'the red one.', 'the ball.'; the whole name if none was."""
     if len(words) == len(pair):

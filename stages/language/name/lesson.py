@@ -27,6 +27,10 @@ BY_NOUN = 0.5
 """Of questions where a thing is, the share that go by its noun alone."""
 
 
+QUESTIONS = (WHAT, COLOUR, KIND)
+"""What is asked about the thing looked at."""
+
+
 def answer(name: str) -> str:
     """' a red ball.', as it stands behind the question."""
     return f" {a(name)}."

@@ -18,6 +18,8 @@ from stages.language.parts import reader
 from stages.language.read.corpus import as_bytes, caregiver, corpus
 from stages.language.read.pages import LENGTHS, padded, page_batch, telling, telling_pieces
 
+GROUP = "text:"
+"""Begins the entries of texts in an agent's `trained_on`."""
 CAREGIVERS = 8
 """One of so many pages is the caregiver's, if there is another text."""
 
@@ -25,7 +27,7 @@ CAREGIVERS = 8
 def group(context: Context) -> str:
     """The text's entry in the agent's `trained_on`, by which the exam refuses another split of it."""
     text = corpus(context)
-    return f"text:{text.source}#{text.sha256[:16]}"
+    return f"{GROUP}{text.source}#{text.sha256[:16]}"
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:

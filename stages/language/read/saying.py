@@ -14,10 +14,19 @@ from devmind.errors import DevmindError
 from devmind.moment import Moment
 from stages.language.parts import TEXT, reader
 from stages.language.read import NOTHING
+from stages.language.read.corpus import CAREGIVER
+from stages.language.read.lesson import GROUP
 from stages.language.read.pages import LENGTHS
 
 UNFINISHED = 3
 """Bytes of UTF-8 that may be missing from a character that has begun."""
+
+
+def has_read(agent: Agent) -> str:
+    """What the agent's lessons let it read, as a list in words: the caregiver's sentences, and texts by their names."""
+    groups = [group.removeprefix(GROUP) for group in agent.config.trained_on if group.startswith(GROUP)]
+    names = [name for name in dict.fromkeys(group.rpartition("#")[0] for group in groups) if name != CAREGIVER]
+    return " and ".join([*([", ".join(names)] if names else []), CAREGIVER])
 
 
 def go_on(agent: Agent, text: str, most: int, generator: torch.Generator | None = None) -> Iterator[str]:

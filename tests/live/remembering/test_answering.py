@@ -9,18 +9,25 @@ import numpy as np
 import pytest
 import torch
 
+from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
 from devmind.agent.text import add_text
 from devmind.agent.writing import Conversation
 from devmind.live.remembering.answering import (
     CANNOT,
+    HELLO,
+    HINT,
     LAPSE_S,
     LONGEST,
+    NO_WORDS,
     Dialogue,
     about_words,
     answer,
     as_in_lessons,
+    example_questions,
+    is_taught,
     learned,
+    questions,
     seen,
     where,
 )
@@ -47,7 +54,7 @@ def test_question_without_a_name_is_answered_by_sight_first() -> None:
 @pytest.mark.parametrize(
     ("text", "known", "said"),
     [
-        ("hello", {}, "It was taught no name yet."),
+        ("good ball", {}, "It was taught no name yet."),
         ("cup", {"cup": 1}, "It knows “cup” (1 example)."),
         ("cups!", {"cup": 1}, "It does not know “cups”; it knows “cup”."),
         ("zebra", {"cup": 1}, "It does not know “zebra”; show it one and teach it."),
@@ -197,7 +204,12 @@ def test_short_question_is_no_name(said: str) -> None:
     ("typed", "asked"),
     [
         ("What is that", "what is that?"),
-        ("Where's  the cup?", "where's the cup?"),
+        ("Where's  the cup?", "where is the cup?"),
+        ("What color is it?", "what colour is that?"),
+        ("what's this", "what is that?"),
+        ("Is there a gray box?", "is there a grey box?"),
+        ("is it a cup?", "is it a cup?"),
+        ("this is it", "this is it."),
         ("No, the red one", "no, the red one."),
         ("", ""),
         ("!", "!"),
@@ -205,3 +217,73 @@ def test_short_question_is_no_name(said: str) -> None:
 )
 def test_typed_question_is_put_into_the_form_of_lessons(typed: str, asked: str) -> None:
     assert as_in_lessons(typed) == asked
+
+
+@pytest.mark.parametrize("said", ["hello", "Hi!", "hey there", "Good morning.", "hello again"])
+def test_greeting_is_returned_and_is_no_unknown_name(said: str) -> None:
+    assert answer(said, {"cup": 1}, {}, None) == f"{HELLO} {HINT}"
+
+
+@pytest.mark.parametrize(
+    ("said", "known", "begins"),
+    [
+        ("hello, what do you see?", {"cup": 1}, "Hello. It sees nothing just now. It knows the name"),
+        ("hi", {"hi": 1}, "It knows “hi”"),
+        ("hey cup", {"cup": 1}, "Hello. It knows “cup”"),
+        ("high chair", {"cup": 1}, "It does not know “high chair”"),
+        ("hiccup", {"cup": 1}, "It does not know “hiccup”"),
+    ],
+)
+def test_what_stands_behind_a_greeting_is_answered(said: str, known: dict[str, int], begins: str) -> None:
+    assert answer(said, known, {}, None, remarks=False).startswith(begins)
+
+
+def test_reason_and_remark_stand_where_they_belong() -> None:
+    assert answer("is there a red thing?", {}, {}, (0, 0), writes=True, why=NO_WORDS) == (
+        f"{NO_WORDS} It cannot name what it looks at, straight ahead. It was taught no name yet."
+    )
+    assert CANNOT in answer("what do you see?", {}, {}, None)
+    assert CANNOT not in answer("what do you see?", {}, {}, None, remarks=False)
+    assert NO_WORDS not in answer("cup", {"cup": 1}, {}, None, writes=True, why=NO_WORDS), "it was about a name"
+
+
+def taught_to_write() -> Agent:
+    """An agent that went through language, without its lessons."""
+    agent = tiny_agent()
+    agent.add_encoder("sight")
+    parts_of_language.admit(agent)
+    agent.config.stages = ["language"]
+    return agent.eval()
+
+
+def test_questions_are_those_of_the_lessons_of_the_stage_that_taught_to_write() -> None:
+    agent = taught_to_write()
+    known = questions(agent)
+    for asked in (
+        "what is that?", "What color is it?", "where is the box", "where's the red one?", "is there a red ball?",
+        "how many cans are there?", "what is on the left?", "is the green box in the middle?", "the red one.",
+    ):  # fmt: skip
+        assert is_taught(asked, known), asked
+    for asked in ("is there a red thing?", "what can you do?", "hello", "where is the mug?", "how are you?", "red"):
+        assert not is_taught(asked, known), asked
+    assert example_questions(agent) == [
+        "what is that?", "where is the box?", "what colour is the ball?", "is there a red ball?",
+        "is the red ball on the left?", "how many balls are there?",
+    ]  # fmt: skip
+    assert all(is_taught(one, known) for one in example_questions(agent))
+    assert example_questions(tiny_agent()) == []
+    agent.config.stages = []
+    assert questions(agent) == {}, "it went through no lessons"
+
+
+def test_answer_below_the_bound_or_beside_the_lessons_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`CORIOLANUS: The counted both t` answered 'is there a red thing?' with 0 %."""
+    agent, picture = taught_to_write(), np.full((64, 64, 3), 90, np.uint8)
+    written(monkeypatch, " CORIOLANUS: The counted both t")  # with 0.9
+    assert Dialogue(0.7).reply(agent, "is there a red thing?", picture, 0.0) is None
+    assert Dialogue(0.95).reply(agent, "what is that?", picture, 0.0) is None
+    talk = Dialogue(0.9)
+    assert talk.reply(agent, "what is that?", picture, 0.0) is not None
+    talk.sure = 0.95
+    assert talk.reply(agent, "what is that?", picture, 1.0) is None
+    assert talk._talk is None, "what was not said is no part of the dialogue"

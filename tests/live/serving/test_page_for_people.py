@@ -304,6 +304,39 @@ def test_answers_are_shown_in_the_dialogue_with_their_confidence(seeing: Page, l
     assert page.locator("#talk li").count() == 3 + 2 * 4, "what it says again and again stands there once"
 
 
+def test_taught_questions_are_pressed_and_the_slider_says_what_is_new(seeing: Page, life: FakeLife) -> None:
+    page, chips = seeing, seeing.locator("#taught-questions button")
+    assert not page.locator("#taught-questions").is_visible(), "it cannot write"
+    assert text(page, "#age-new") == "New at this age. Language: it answers about colours."
+    asked = ["what is that?", "where is the box?", "what colour is the ball?", "is the red ball on the left?"]
+    life.own = {"questions": asked}
+    page.fill("#words", "what can you do?")
+    page.press("#words", "Enter")
+    chips.first.wait_for()
+    assert chips.all_inner_texts() == asked
+    chips.nth(1).click()
+    page.locator("#talk .you", has_text="where is the box?").wait_for()
+    wait_for(page, "() => !document.querySelector('#say.busy')")
+    assert life.done[-1] == ("say", {"text": "where is the box?"}), page.locator("#talk").inner_text()
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate(BEYOND) == [], width
+    life.extra = {"age": "start"}
+    wait_for(page, "() => document.querySelector('#taught-questions').hidden")
+    assert text(page, "#age-new") == "New at this age. Nothing was taught yet."
+    life.questions = asked[:2]
+    page.reload()
+    wait_for(page, "() => document.querySelector('#age-new').textContent.includes('yet')")
+
+
+def test_panels_do_not_both_say_what_it_sees(seeing: Page, life: FakeLife) -> None:
+    """'It sees: no name for it' stood above 'It sees yellow and orange.'"""
+    ring = {"x": 0.5, "y": 0.5, "radius": 0.1, "there": 1, "age_s": 0, "lost": False, "beyond": False}
+    life.extra = {"beliefs": [ring | {"name": name, "in_sight": True} for name in ("yellow", "orange")]}
+    seeing.locator("#believes:visible").wait_for()
+    assert text(seeing, "#believes") == "It follows in view what it takes for yellow and orange."
+
+
 def test_question_is_shown_with_the_confidence_that_no_word_is_known(seeing: Page, life: FakeLife) -> None:
     asks = {"number": 1, "text": "What is that?", "nearest": "wug", "confidence": 0.171, "picture": PIXEL}
     life.extra = {"asks": asks | {"doubt": 0.829}, "may_ask": True}

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Callable
+from itertools import islice, pairwise
+from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 import torch
 
 from devmind.agent.agent import Agent
+from devmind.live.remembering.made_pictures import THINGS, picture_example, tiles
+from devmind.live.remembering.strangers import density_of_lessons
 from devmind.live.viewing import overlay_confidence
 from devmind.live.viewing.agreement import accuracy, agreement, back, mirrored
-from devmind.live.viewing.confidence import Calibration, Evidence, Reliability, TokenDensity, gather, learn, look_at
+from devmind.live.viewing.confidence import (
+    DENSITY_SHRINKAGE,
+    Calibration,
+    Evidence,
+    LessonDensity,
+    Reliability,
+    TokenDensity,
+    gather,
+    learn,
+    lesson_pictures,
+    look_at,
+    pooled,
+)
 from devmind.live.viewing.corruptions import CORRUPTIONS, Rooms, corrupted_rooms, dead_leaves, pink
 from devmind.live.viewing.overlay_confidence import OverlayConfidence
+from devmind.raised import FOLDER
 from devmind.seeding import lesson_seeds
+from devmind.sessions.pictures import fovea
 from devmind.testing import tiny_agent
 from stages.reflex import parts
 from tests.agent.conftest import shake
@@ -173,3 +192,128 @@ def test_close_cancels_a_running_calibration(agent: Agent, monkeypatch: pytest.M
     stream.close()
     assert not stream.wait(10)
     assert not stream._thread.is_alive()
+
+
+def test_distance_from_lessons_is_that_of_their_gaussian() -> None:
+    rng = np.random.default_rng(1)
+    fitted = rng.normal(0, 1, (20_000, 2)) @ np.array([[3.0, 0.0], [1.5, 0.5]]) + [5.0, -2.0]
+    wide, narrow = fitted[:4_000], fitted[:4_000] * 0.5 + fitted.mean(0) * 0.5
+    density = LessonDensity.of(fitted, [narrow, wide])
+    spread = fitted.std(0)
+    covariance = np.cov((fitted / spread).T)
+    shrunk = (1 - DENSITY_SHRINKAGE) * covariance + DENSITY_SHRINKAGE * np.eye(2)
+    for point in ([5.0, -2.0], [8.0, -2.0], [5.0, 0.0], [-1.0, 3.0]):
+        away = (np.array(point) - fitted.mean(0)) / spread
+        assert density.distance(np.array([point]))[0] == pytest.approx(
+            away @ np.linalg.solve(shrunk, away) / 2, rel=1e-3
+        )
+    assert (density.distance(wide) > density.bound).mean() == pytest.approx(0.03, abs=0.002), "the widest kind decides"
+    assert (density.distance(narrow) > density.bound).mean() < 0.001
+
+
+def test_picture_is_unlike_lessons_beyond_the_bound_alone(agent: Agent) -> None:
+    pictures = np.random.default_rng(2).integers(0, 255, (40, 64, 64, 3)).astype(np.uint8)
+    features = pooled(agent, pictures)
+    assert np.allclose(features[3], pooled(agent, pictures[3:4])[0], atol=1e-5), "alone as among others"
+    density = LessonDensity.of(features, [features])
+    grey = np.full((64, 64, 3), 128, np.uint8)
+    assert density.is_unlike(agent, grey)
+    assert not LessonDensity(density.mean, density.whitening, np.inf).is_unlike(agent, grey)
+
+
+def test_pictures_of_lessons_are_of_both_kinds_and_always_the_same() -> None:
+    rooms, near = lesson_pictures(30, "test")
+    assert (rooms.shape, near.shape) == ((20, 64, 64, 3), (10, 64, 64, 3))
+    assert all(
+        np.array_equal(one, other) for one, other in zip(lesson_pictures(30, "test"), (rooms, near), strict=True)
+    )
+    assert not np.array_equal(lesson_pictures(30, "other")[1], near)
+
+
+def from_elsewhere() -> dict[str, np.ndarray]:
+    """Pictures of sources that no calibration saw, uint8 [60, 64, 64, 3] each, as a camera's fovea would give them."""
+    from sklearn.datasets import load_sample_images
+
+    rng = np.random.default_rng(5)
+
+    def parts(photograph: np.ndarray) -> np.ndarray:
+        found = []
+        for _ in range(60):
+            side = int(rng.integers(96, min(photograph.shape[:2])))
+            top, left = (int(rng.integers(length - side + 1)) for length in photograph.shape[:2])
+            piece = np.ascontiguousarray(photograph[top : top + side, left : left + side])
+            found.append(cv2.resize(piece, (64, 64), interpolation=cv2.INTER_AREA))
+        return np.stack(found)
+
+    def made(make: Callable[[np.random.Generator], np.ndarray]) -> np.ndarray:
+        return np.stack([np.clip(make(rng), 0, 255).astype(np.uint8) for _ in range(60)])
+
+    photographs = load_sample_images().images
+    surfaces = tiles()[THINGS:]
+    return {
+        "a photograph of a temple": parts(photographs[0]),
+        "a photograph of a flower": parts(photographs[1]),
+        "leaves": made(dead_leaves),
+        "noise": made(pink),
+        "surfaces": np.stack([picture_example(tile, rng) for tile in surfaces for _ in range(2)]),
+        "a grey wall": made(lambda rng: 128 + rng.normal(0, 2, (64, 64, 3))),
+    }
+
+
+def of_a_webcam(monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """A drawn room, a drawn hand and drawn things, as the page's film shows them to a browser's camera."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    from page_film import scene  # type: ignore[import-not-found]
+
+    rng = np.random.default_rng(3)
+    frames = islice(scene(), 0, 300, 5)
+    return np.stack([fovea(frame.astype(np.uint8), rng.uniform(-20, 20), rng.uniform(-10, 10)) for frame in frames])
+
+
+def of_films(folder: Path) -> dict[str, np.ndarray]:
+    rng, found = np.random.default_rng(0), {}
+    for path in sorted(folder.glob("*.mp4")):
+        film, frames = cv2.VideoCapture(str(path)), []
+        while (read := film.read())[0]:
+            frames.append(cv2.cvtColor(read[1], cv2.COLOR_BGR2RGB))
+        chosen = [frames[at] for at in np.linspace(0, len(frames) - 1, 60).astype(int)]
+        found[path.stem] = np.stack([fovea(one, rng.uniform(-25, 25), rng.uniform(-12, 12)) for one in chosen])
+    return found
+
+
+def by_pixels(pictures: np.ndarray) -> np.ndarray:
+    """The simple rule: mean and deviation of each colour, and how much neighbouring pixels differ."""
+    wide = pictures.astype(np.float32) / 255
+    steps = [np.abs(np.diff(wide, axis=axis)).mean((1, 2, 3)) for axis in (1, 2)]
+    return np.column_stack([wide.mean((1, 2)), wide.std((1, 2)), *steps])
+
+
+@pytest.mark.slow
+def test_pictures_from_elsewhere_are_told_from_unused_rooms(monkeypatch: pytest.MonkeyPatch, data_folder: Path) -> None:
+    """The exam of `LessonDensity`: at least 0.95 of pictures of other sources, at most 0.05 of unused rooms.
+
+    The floor is a Gaussian of eight numbers of the pixels, with a bound found in the same way.
+    """
+    agent = Agent.from_pretrained(FOLDER).eval()
+    density = density_of_lessons(agent)
+    assert density is not None
+    monkeypatch.setattr("devmind.live.viewing.confidence.lesson_seeds", lambda n, *names: 1_000_000 + np.arange(n))
+    unused = lesson_pictures(600, "exam")
+    monkeypatch.undo()
+    elsewhere = {**from_elsewhere(), "a webcam": of_a_webcam(monkeypatch), **of_films(data_folder / "video")}
+
+    def flagged(
+        features: Callable[[np.ndarray], np.ndarray], by: LessonDensity
+    ) -> tuple[list[float], dict[str, float]]:
+        rates = [float((by.distance(features(one)) > by.bound).mean()) for one in (*unused, *elsewhere.values())]
+        return rates[: len(unused)], dict(zip(elsewhere, rates[len(unused) :], strict=True))
+
+    false_alarms, found = flagged(lambda pictures: pooled(agent, pictures), density)
+    assert max(false_alarms) <= 0.05, false_alarms
+    assert np.mean(list(found.values())) >= 0.95, found
+    assert min(found.values()) >= 0.85, found
+    usual = np.concatenate([by_pixels(kind) for kind in lesson_pictures(600, "usual")])
+    rule = LessonDensity.of(usual, [by_pixels(kind) for kind in lesson_pictures(200, "bound")])
+    rule_alarms, by_rule = flagged(by_pixels, rule)
+    assert np.mean(list(found.values())) > np.mean(list(by_rule.values())), by_rule
+    print(f"unused rooms {false_alarms} (rule {rule_alarms}); elsewhere {found} (rule {by_rule})")

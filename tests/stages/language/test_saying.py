@@ -30,8 +30,11 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_text_is_continued(reader: Path) -> None:
     code, said = run("say", "look, a", "--agent", str(reader), "--length", "30")
     assert code == 0
-    assert said.startswith("look, a")
-    assert len(said) > len("look, a") + 5
+    note, _, written = said.partition("\n")
+    assert note.startswith("Note: it goes on in the manner of what it has read, and answers nothing.")
+    assert note.endswith(" It has read the caregiver's sentences.")
+    assert written.startswith("look, a")
+    assert len(written) > len("look, a") + 5
     assert run("say", "look, a", "--agent", str(reader), "--length", "30") == (0, said)
     assert run("say", "look, a", "--agent", str(reader), "--length", "30", "--seed", "1")[1] != said
 
@@ -39,7 +42,7 @@ def test_a_text_is_continued(reader: Path) -> None:
 def test_a_long_text_is_no_error(reader: Path) -> None:
     code, said = run("say", "once upon a time " * 200, "--agent", str(reader), "--length", "5")
     assert code == 0
-    assert said.startswith("once upon a time once")
+    assert said.partition("\n")[2].startswith("once upon a time once")
 
 
 @pytest.mark.parametrize(
@@ -70,3 +73,4 @@ def test_without_a_raised_agent_a_packaged_one_is_used(tmp_path: Path, monkeypat
     code, said = run("say", "once upon", "--length", "5")
     assert code == 0
     assert "has been through language, so this is 'after-" in said
+    assert said.count("It has read tinyshakespeare.txt and the caregiver's sentences.") == 1
