@@ -5,7 +5,7 @@ fields (Quilez 2008, "Rendering worlds with two triangles") under the light of t
 grain and JPEG. Neither the agent nor `devmind demo` reads anything here but the clip. Notes of the clip say what is
 held up from when to when, so that the demo can judge its answers; the life that plays it sees only the pictures.
 
-    python benchmarks/demo_clip.py        # writes devmind/live/demo.mcap, 0.9 MB
+    python benchmarks/demo_clip.py        # writes devmind/live/demo.mcap, 1.0 MB
 """
 
 from __future__ import annotations

@@ -92,11 +92,10 @@ class Film:
         ]
         words, colour = _answer(self.shown["sight"])
         draw.rectangle(box, outline=colour, width=3)
-        if words:
-            wide = draw.textlength(words, self.large) + 16
-            at = (min(box[0], left + PICTURE[0] - wide), max(top, box[1] - 30))
-            draw.rectangle((*at, at[0] + wide, at[1] + 30), colour)
-            draw.text((at[0] + 8, at[1] + 15), words, (12, 14, 18), self.large, anchor="lm")
+        wide = draw.textlength(words, self.large) + 16
+        at = (min(box[0], left + PICTURE[0] - wide), max(top, box[1] - 30))
+        draw.rectangle((*at, at[0] + wide, at[1] + 30), colour)
+        draw.text((at[0] + 8, at[1] + 15), words, (12, 14, 18), self.large, anchor="lm")
 
     def _draw_lines(self, draw: ImageDraw.ImageDraw) -> None:
         left, y = MARGIN + PICTURE[0] + MARGIN, MARGIN
@@ -104,7 +103,7 @@ class Film:
         y += LINE_PX + 4
         for line in self.lines:
             colour = BAD if "✗" in line else INK
-            for part in textwrap.wrap(line.strip(), COLUMNS, subsequent_indent="      "):
+            for part in textwrap.wrap(line, COLUMNS, subsequent_indent=" " * 7):
                 draw.text((left, y), part, colour, self.font)
                 y += LINE_PX
             y += 4
@@ -127,7 +126,7 @@ class Film:
 def _answer(sight: Mapping[str, Any] | None) -> tuple[str, tuple[int, int, int]]:
     """The label as on the page, and its colour."""
     if sight is None:
-        return "", UNSURE
+        return "no name known", UNSURE
     if sight["name"] is None:
         return "not sure", UNSURE
     return f"{sight['name']} {round(100 * sight['confidence'])} %", KNOWN

@@ -12,6 +12,7 @@ busy machine sees the same.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -118,7 +119,7 @@ class LifeProcess:
     """One life in a process of its own; a context manager whose end also ends the process, in whatever way.
 
     Attributes:
-        started: its first message: `pid`, `names` that its memory knows with their numbers of examples, `address` of
+        started: its first message: `names` that its memory knows with their numbers of examples, `address` of
             its page or None.
 
     Raises:
@@ -145,12 +146,14 @@ class LifeProcess:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if kind is None:
-            with suppress(OSError):
-                self._pipe.close()  # the life ends when nobody is left to tell it anything
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(ENDS_S)
-        self.kill()
+        try:
+            if kind is None:
+                with suppress(OSError):
+                    self._pipe.close()  # the life ends when nobody is left to tell it anything
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(ENDS_S)
+        finally:
+            self.kill()
 
     @property
     def pid(self) -> int:
@@ -239,6 +242,7 @@ class Demonstration:
             DevmindError: a life ended by itself.
         """
         self.say("A newborn in front of a clip: no camera, no microphone, nothing is downloaded. About 90 seconds.")
+        self.say("Each life takes some seconds to wake.")
         with tempfile.TemporaryDirectory(prefix="devmind-demo-") as folder:
             with self._life(folder, "wakes", {}) as life:
                 self._teach(life)
@@ -411,8 +415,6 @@ def _tell(message: Mapping[str, Any]) -> None:
 
 def live(memory: Path, page: bool) -> None:
     """Live in front of the clip, until stdin ends."""
-    import os
-
     from devmind.live.demo import Tape, TapeCamera
     from devmind.live.opening import open_life
     from devmind.live.options import LiveOptions
