@@ -18,6 +18,7 @@ try:
         config,
         curriculum,
         data,
+        demo,
         doctor,
         live,
         memory,
@@ -75,6 +76,7 @@ app.add_typer(report.app, name="report")
 app.add_typer(config.app, name="config")
 app.add_typer(plugins.app, name="plugins")
 app.add_typer(data.app, name="data")
+app.command("demo")(demo.demo)
 app.command("hello")(live.hello)
 app.command("live")(live.live)
 app.command("teach")(names.teach)

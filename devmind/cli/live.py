@@ -286,7 +286,7 @@ def _tape(demo: Path) -> dict[str, Any]:
 
     tape = Tape(demo)
     players = {"sight": TapeCamera, "sound": TapeMicrophone}
-    return {sense: player(tape) for sense, player in players.items() if sense in tape.session.senses}
+    return {sense: player(tape) for sense, player in players.items() if sense in tape.senses}
 
 
 def _live(options: LiveOptions, seconds: float | None, open_: bool) -> None:

@@ -71,8 +71,13 @@ def wait(seconds: float | None) -> None:
 
 def open_browser(address: str, wanted: bool) -> None:
     """Open a browser if there is a desktop; elsewhere a text browser would take over the terminal."""
-    desktop = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    if wanted and desktop and sys.stdout.isatty():
+    if wanted and has_desktop():
         import webbrowser
 
         webbrowser.open(address)
+
+
+def has_desktop() -> bool:
+    """Whether a browser may be opened: somebody at a terminal sees a desktop."""
+    desktop = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(desktop) and sys.stdout.isatty()

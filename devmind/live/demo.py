@@ -15,6 +15,8 @@ from devmind.moment import SOUND_RATE_HZ
 from devmind.sessions.reader import Session
 
 ROUNDING_S = 1e-6
+MOST_FRAME_BYTES = 256 << 20
+"""Whole frames are kept in RAM, as JPEG; a recording with more plays the pictures of its Moments."""
 
 
 class Tape:
@@ -24,13 +26,20 @@ class Tape:
         path: the session; it needs pictures or sound.
         now: the clock.
 
+    Attributes:
+        frames: the camera's whole frames, where the session has kept them.
+        senses: what it can play.
+
     Raises:
         SessionError: it has neither pictures nor sound.
     """
 
     def __init__(self, path: Path, now: Callable[[], float] = time.monotonic) -> None:
         self.session, self.now, self.begun_s = Session(path), now, now()
-        if not {"sight", "sound"} & set(self.session.senses):
+        few = self.session.frame_bytes <= MOST_FRAME_BYTES
+        self.frames = sorted(self.session.frames(), key=lambda frame: frame.time_s) if few else []
+        self.senses = {"sight", "sound"} & set(self.session.senses) | ({"sight"} if self.frames else set())
+        if not self.senses:
             raise SessionError(f"'{path}' holds no picture and no sound; give another session to play.")
         self.tick_s = 1 / self.session.tick_hz
         begun_s = self.session.elapsed_s(0)
@@ -60,29 +69,32 @@ class _Player:
 
 
 class TapeCamera(_Player):
-    """`sight`: the pictures of the session's Moments."""
+    """`sight`: the camera's whole frames where the session has kept them, else the pictures of its Moments."""
 
     sense = "sight"
 
     def __init__(self, tape: Tape) -> None:
         super().__init__(tape)
+        self._times_s = [frame.time_s for frame in tape.frames] or tape.times_s
         self._held: tuple[int, Any] = (-1, None)
 
     def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
         """The newest picture uint8 [H, W, 3] and the time it was played; StaleReading when there is none that new."""
         now_s = self.tape.now()
         rounds, into_s = self.tape.at(now_s)
-        tick = bisect_right(self.tape.times_s, into_s + ROUNDING_S) - 1
-        at_s = self.tape.begun_s + rounds * self.tape.length_s + self.tape.times_s[max(tick, 0)]
-        picture = self._picture(tick) if self._open and tick >= 0 else None
+        number = bisect_right(self._times_s, into_s + ROUNDING_S) - 1
+        at_s = self.tape.begun_s + rounds * self.tape.length_s + self._times_s[max(number, 0)]
+        picture = self._picture(number) if self._open and number >= 0 else None
         if not isinstance(picture, np.ndarray) or now_s - at_s >= max_age_s:
             raise StaleReading(f"The tape shows nothing of the last {max_age_s:g} s at {into_s:.1f} s.")
         return picture, min(at_s, now_s)
 
-    def _picture(self, tick: int) -> Any:
+    def _picture(self, number: int) -> Any:
         """A picture of the tape, kept: a room asks many times in a tick, and each would unpack a chunk of the file."""
-        if self._held[0] != tick:
-            self._held = tick, self.tape.session[tick][0].senses.get("sight")
+        if self._held[0] != number:
+            frames = self.tape.frames
+            moment = None if frames else self.tape.session[number][0]
+            self._held = number, moment.senses.get("sight") if moment else frames[number].picture()
         return self._held[1]
 
 

@@ -81,3 +81,36 @@ def test_episodes_whose_clocks_begin_anew_are_played_one_after_the_other(tmp_pat
             now_s[0] = 100.05 + number / 10
             seen.append(int(camera.read_latest(0.2)[0][0, 0, 0]))
     assert seen == [0, 10, 20, 30, 40, 50]
+
+
+def test_whole_frames_of_the_camera_are_played_where_the_session_has_them(tmp_path: Path) -> None:
+    path = tmp_path / "whole.mcap"
+    with Recorder(path, source="test") as recorder:
+        for number in range(4):
+            recorder.write(Moment(3 + number / 10, {"sight": np.zeros((64, 64, 3), np.uint8)}))
+            recorder.frame(np.full((120, 160, 3), 50 * number, np.uint8), 3 + number / 10 + 0.02)
+    now_s = [100.0]
+    tape = Tape(path, now=lambda: now_s[0])
+    assert tape.senses == {"sight"}
+    with TapeCamera(tape) as camera:
+        with pytest.raises(StaleReading):
+            camera.read_latest(0.2)  # the first frame came after the first Moment
+        for at_s, value in ((100.03, 0), (100.15, 50), (100.33, 150), (100.43, 0)):
+            now_s[0] = at_s
+            picture, captured_s = camera.read_latest(0.2)
+            assert picture.shape == (120, 160, 3)
+            assert abs(int(picture[60, 80, 0]) - value) <= 1, at_s
+            assert captured_s <= at_s
+
+
+def test_too_many_whole_frames_for_memory_play_the_pictures_of_moments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("devmind.live.demo.MOST_FRAME_BYTES", 100)
+    path = tmp_path / "long.mcap"
+    with Recorder(path, source="test") as recorder:
+        recorder.write(Moment(0.0, {"sight": np.full((64, 64, 3), 7, np.uint8)}))
+        recorder.frame(np.zeros((120, 160, 3), np.uint8), 0.0)
+    tape = Tape(path, now=lambda: 100.0)
+    with TapeCamera(tape) as camera:
+        assert camera.read_latest(0.2)[0].shape == (64, 64, 3)
