@@ -32,7 +32,7 @@ WORKING: dict[str, tuple[str, ...]] = {
     "navigate": ("navigate",),
     "plan, a room": ("plan", "BabyAI-GoToSeqS5R2-v0", "--seed", "5"),
     "play, left at once": ("play", "tictactoe"),
-    "hello, one second": ("hello", "--seconds", "1", "--no-open", "--memory", "memory"),
+    "hello, to the address": ("hello", "--no-open", "--memory", "memory"),
     "stage list": ("stage", "list"),
 }
 REFUSED: dict[str, tuple[str, ...]] = {
@@ -51,14 +51,21 @@ REFUSED: dict[str, tuple[str, ...]] = {
 }
 
 
+UNTIL = {"hello": "open this page"}
+"""A command that would not end is killed when it prints this."""
+
+
 def cpu_s(words: Sequence[str], checkout: Path, folder: Path) -> tuple[float, int]:
     """CPU seconds and exit code of `devmind WORDS` by the code of `checkout`, in `folder` with nothing to read."""
     environment = os.environ | {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1", "XDG_DATA_HOME": str(folder)}
     (folder / ECHO).unlink(missing_ok=True)
     with subprocess.Popen(
         [sys.executable, "-c", START, *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace",
     ) as process:  # fmt: skip
+        for line in process.stdout or ():
+            if words[0] in UNTIL and line.startswith(UNTIL[words[0]]):
+                process.kill()
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     return used.ru_utime + used.ru_stime, process.returncode

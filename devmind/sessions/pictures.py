@@ -21,7 +21,7 @@ from devmind.moment import PERIPHERY_SIZE, SIGHT_SIZE, WIDE_SIZE
 
 JPEG_QUALITY = 85
 LARGEST_PIXELS = 64_000_000
-_BYTES_PER_PIXEL = {"JPEG": 7, "MPO": 7}
+_BYTES_PER_PIXEL = {"JPEG": 7, "MPO": 7, "HEIC of tiles": 9}
 """RAM for reading a picture, including the one before it; 14 for pictures with 16 bits or transparency."""
 SMALLEST_SIDE = 8
 _CUT_SHARE = 0.95
@@ -412,9 +412,10 @@ def _decode_heif(data: bytes, name: str) -> np.ndarray:
     ):
         heif = _Heif(data)
         height, width = heif.size
-        _check_sides(width, height, _BYTES_PER_PIXEL.get("HEIF", 14), len(data), name)
+        _check_sides(width, height, _BYTES_PER_PIXEL["HEIC of tiles"] if len(heif.tiles) > 1 else 14, len(data), name)
         whole = np.zeros((height, width, 3), np.uint8)
-        limit = {"max_pixels": str(LARGEST_PIXELS), "format_whitelist": "mov"}
+        most = min(LARGEST_PIXELS, memory_bytes(len(data)) // 14)  # of a tile, whatever the file says of it
+        limit = {"max_pixels": str(most), "format_whitelist": "mov"}
         with av.open(io.BytesIO(data), options=limit) as film:
             tiles = [stream for stream in film.streams.video if stream.id in heif.tiles]
             missing = set(heif.tiles)
