@@ -188,15 +188,18 @@ def test_confidence_of_a_writer_is_the_probability_of_its_tokens(small_agent: Ca
 def test_an_answer_ends_behind_its_first_stop(
     small_agent: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an untaught agent writes holds no full stop, so a byte that it writes is made one."""
+    """What an untaught agent writes holds no full stop, so a byte that it writes is made one. It writes few different
+    bytes, and not all are letters, so it is asked more than once.
+    """
     agent = reader(small_agent)
-    asked = collate_tick({"text": ["what?", "who is it?"]}, np.ones(2, bool))
+    texts = [f"{word} is it?" for word in ("what", "who", "where", "how big", "which", "whose", "when", "why")]
+    asked = collate_tick({"text": texts}, np.ones(len(texts), bool))
     whole, _ = answered(agent, asked, 12)
-    stop = next(byte for byte in whole[0][:-1] if byte.isascii())
+    row, stop = next((row, byte) for row, text in enumerate(whole) for byte in text[:-1] if byte.isascii())
     monkeypatch.setattr("devmind.agent.writing.STOPS", stop)
     texts, sure = answered(agent, asked, 12)
     assert texts == [text[: text.index(stop) + 1] if stop in text else text for text in whole]
-    assert len(texts[0]) < len(whole[0])
+    assert len(texts[row]) < len(whole[row])
     assert all(0 < one < 1 for one in sure)
 
 
