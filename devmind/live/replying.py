@@ -39,7 +39,7 @@ class Replying:
     """
 
     def __init__(self, speaker: Any, answers: Standing, sure: float = 0.0) -> None:
-        self._speaker, self._answers, self._sure = speaker, answers, sure
+        self._speaker, self._answers, self.sure = speaker, answers, sure
 
     def heads(self, agent: Agent, results: Mapping[str, Any] | None) -> tuple[str, ...]:
         """The heads to ask: those named for it, else those of the agent that can recognise other speech (`refuses`) and
@@ -73,7 +73,7 @@ class Replying:
         output: Any = done.outputs[head]
         shares = output.probabilities()[0]
         best, labels = int(shares.argmax()), agent.labels_of(head)
-        if float(shares[best]) < self._sure:
+        if float(shares[best]) < self.sure:
             return None
         self._speaker.play(partial(sound_of_codes, agent, output.mode()[0]))
         return Replied(labels[best] if labels else f"answer {best}", float(shares[best]), head)

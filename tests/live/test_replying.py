@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,7 @@ def takes_for(agent: Any, what: float) -> Any:
 def home(run: Path) -> Iterator[Spoken]:
     with Spoken(run, Mouth()) as home:
         home.life.heard = home.ears = Listening(takes_for(home.life.loop.agent, QUESTION))
+        home.life.replying.sure = 0.0  # it was taught nothing, and so is sure of nothing
         yield home
 
 
@@ -102,6 +104,19 @@ def test_speech_that_is_no_question_is_answered_by_words(home: Spoken) -> None:
     assert "sure" not in home.until(home.life.spoken_to.shown)
 
 
+def test_spoken_question_in_a_strange_room_is_not_answered_by_ear(
+    home: Spoken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test of written answers holds for spoken ones too."""
+    strange = SimpleNamespace(is_unlike=lambda agent, sight: True)
+    monkeypatch.setattr("devmind.live.commands.density_of_lessons", lambda agent, hashes: strange)
+    home.live(3)
+    home.say("what", "is", "that")
+    home.until(lambda: home.life.speaker.said)
+    assert home.life.speaker.makers == []
+    assert "sure" not in home.until(home.life.spoken_to.shown)
+
+
 def test_spoken_sentence_with_a_name_teaches_it_whatever_the_head_decides(home: Spoken) -> None:
     home.until(lambda: home.life.holding.square)
     home.say("this", "is", "a", "cup")
@@ -128,6 +143,9 @@ def test_replying_head_depends_on_exams_options_and_a_speaker(run: Path, monkeyp
     replied = Replying(mouth, {}).reply(agent, None, heard, sight)
     assert isinstance(replied, Replied)
     assert replied.word in ANSWERS
+    assert Replying(mouth, {}, replied.sure - 1e-6).reply(agent, None, heard, sight) == replied
+    assert Replying(mouth, {}, replied.sure + 1e-6).reply(agent, None, heard, sight) is None, "it is not sure"
+    mouth.makers.pop()
     assert Replying(mouth, {}).reply(agent, None, heard, None) is None, "there is nothing to look at"
     assert Replying(mouth, {}).reply(agent, None, [], sight) is None
     assert len(mouth.makers) == 1
