@@ -76,8 +76,9 @@ export function showHeld(held) {
 /** How long a thing has to be held still where few pictures come: three of them, and what they may be late. */
 function patience(rateHz) {
   if (rateHz === null || rateHz > FEW_HZ) return "";
-  const rate = rateHz === 1 ? "1 picture reaches" : `${rateHz} pictures reach`;
-  return ` Only ${rate} it a second: hold it still for ${Math.ceil(4 / Math.max(rateHz, 0.2))} seconds.`;
+  const every = Math.max(1, Math.round(1 / Math.max(rateHz, 0.2)));
+  const rate = rateHz > 1 ? `${rateHz} pictures reach it a second` : `one picture reaches it ${every > 1 ? `every ${every} seconds` : "a second"}`;
+  return ` Only ${rate}: hold it still for ${Math.ceil(4 / Math.max(rateHz, 0.2))} seconds.`;
 }
 
 function heldSquare() {

@@ -128,8 +128,8 @@ def test_nothing_is_held_up_is_said_only_where_pictures_come(seeing: Page) -> No
     ]
     assert says[0].startswith("Nothing is held up.")
     assert says[0].endswith("around it.")
-    assert "Only 1 picture reaches it a second: hold it still for 4 seconds." in says[1]
-    assert "Only 0.5 pictures reach it a second: hold it still for 8 seconds." in says[2]
+    assert "Only one picture reaches it a second: hold it still for 4 seconds." in says[1]
+    assert "Only one picture reaches it every 2 seconds: hold it still for 8 seconds." in says[2]
     assert says[3] == says[4] == "No picture reaches it now, so it cannot tell what is held up."
 
 
