@@ -63,8 +63,8 @@ FIGURES = {
     "startle": ("startle", "startle/move_trunk"),
     "its false alarms": ("startle/false alarms", "startle/false alarms/move_trunk"),
 }
-"""Rows of README's table of the newborn -> the measures by an arc and by the trunk, where README's episodes are those of
-the sealed results (`orient` and `foresee` were examined on more episodes than are sealed)."""
+"""Rows of README's table of the newborn -> the measures by an arc and by the trunk. `orient` and `foresee` are left out:
+README's were examined on more episodes than the sealed ones."""
 DRAWN, ROTATED_DAYS = 10, 7
 
 
