@@ -63,8 +63,8 @@ FIGURES = {
     "startle": ("startle", "startle/move_trunk"),
     "its false alarms": ("startle/false alarms", "startle/false alarms/move_trunk"),
 }
-"""Rows of README's table of the newborn -> the measures by an arc and by the trunk. `orient` and `foresee` are left out:
-README's were examined on more episodes than the sealed ones."""
+"""Rows of README's table of the newborn -> the measures by an arc and by the trunk. `orient` and `foresee` are left
+out: README's were examined on more episodes than the sealed ones."""
 DRAWN, ROTATED_DAYS = 10, 7
 
 
