@@ -153,8 +153,8 @@ def skip_unreadable() -> None:
     """Let this process, and those that it starts, take a distribution whose entry_points.txt cannot be parsed for one
     without entry points; a warning names it.
 
-    `importlib.metadata` lets one such file fail the search for all groups. torch, lightning and gymnasium search when
-    they are imported, so that nothing would work.
+    `importlib.metadata` lets one such file fail the search for all groups. torch searches when it is
+    imported, so that nothing would work.
     """
     if isinstance(Distribution.entry_points, _Readable):
         return
