@@ -94,7 +94,7 @@ def test_error_lists_the_known_configurations(tmp_path):
 def test_unreadable_file_is_not_reported_as_broken(tmp_path, monkeypatch):
     (tmp_path / "a.yaml").write_text("seed: 4\n")
 
-    def refused(self, **how):  # root may read all files, so a mode would prove nothing
+    def refused(self, *how):  # root may read all files, so a mode would prove nothing
         raise PermissionError(13, "Permission denied", str(self))
 
     monkeypatch.setattr("pathlib.Path.open", refused)

@@ -230,13 +230,14 @@ def _entries(path: Path) -> Iterator[Entry]:
     if not stat.S_ISREG(_kind(path)):
         raise StoreError(f"'{path}' is no file; give one that 'devmind memory export' wrote.")
     again = "export it once more"
+    sentence = f"'{path}' is damaged or no exported memory ({{}}); {again}."
     with (
-        damage(StoreError, f"'{path}' is damaged or no exported memory ({{}}); {again}."),
+        damage(StoreError, sentence),
         zipfile.ZipFile(path) as archive,
     ):
         inside = {item.filename: item for item in archive.infolist()}
         _check_sizes(path, archive)
-        about = parse_json(archive.read(inside["memory.json"]), StoreError, f"'{path}' is damaged ({{}}); {again}.")
+        about = parse_json(archive.read(inside["memory.json"]), StoreError, sentence)
         if about["format"] != FORMAT:
             format_text = printable(f"{about['format']!s:.40}")
             raise StoreError(f"'{path}' is of format {format_text}, this devmind reads {FORMAT}: update devmind.")

@@ -37,7 +37,7 @@ def test_a_second_validator_agrees(results: dict[str, Any]) -> None:
 
 def test_load_says_what_is_wrong_with_a_file(tmp_path: Path, results: dict[str, Any]) -> None:
     path = tmp_path / "results.json"
-    with pytest.raises(DevmindError, match="Cannot read"):
+    with pytest.raises(DevmindError, match="There is no file"):
         load(path)
     path.write_text("{")
     with pytest.raises(DevmindError, match="is not JSON"):

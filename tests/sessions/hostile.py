@@ -2,12 +2,14 @@
 attack`.
 
 Each reader has a corpus of valid inputs, made once. A case is one of them with bytes flipped, cut, repeated or
-inserted, or a text of its format with invalid values.
+inserted, a value nested or a digit repeated many times, or a text of its format with invalid values. `DOORS` names the
+readers of each module that opens files or parses texts by `devmind.bounds`; `test_layers.py` holds it complete.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import io
 import json
 import time
@@ -121,6 +123,143 @@ def read_results(data: bytes, folder: Path) -> object:
     return load(path)
 
 
+def read_study(data: bytes, folder: Path) -> object:
+    """Read a study."""
+    from devmind.curriculum.study.file import read
+
+    path = folder / "study.yaml"
+    path.write_bytes(data)
+    return read(path)
+
+
+def study(_: Path) -> bytes:
+    """A study of two arms, as devmind brings one."""
+    found = sorted((Path(__file__).parents[2] / "configs/studies").glob("*.yaml"))
+    return found[0].read_bytes()
+
+
+def read_prices(data: bytes, folder: Path) -> object:
+    """Read a table of prices; what is accepted gives finite returns."""
+    from devmind.worlds.ohlcv import read_closes
+
+    path = folder / "prices.csv"
+    path.write_bytes(data)
+    closes = read_closes(path)
+    assert np.isfinite(np.diff(np.log(closes))).all()
+    return closes
+
+
+def prices(_: Path) -> bytes:
+    """Bars of an hour."""
+    rows = (f"{3600 * n},{100 + n},{101 + n},{99 + n},{100 + n},{n}" for n in range(40))
+    return "\n".join(("time,open,high,low,close,volume", *rows, "")).encode()
+
+
+def read_vocabulary(data: bytes, folder: Path) -> object:
+    """Read a tokenizer file; only what has our structure may reach the library."""
+    from devmind.agent.vocabulary import read_vocabulary
+
+    path = folder / "tokenizer.json"
+    path.write_bytes(data)
+    return read_vocabulary(path)
+
+
+def vocabulary(_: Path) -> bytes:
+    """A small vocabulary of bytes and merges."""
+    from devmind.agent.vocabulary import make_vocabulary
+
+    return make_vocabulary("the cat sat on the mat, the cat sat", 265).encode()
+
+
+def read_plan(data: bytes, folder: Path) -> object:
+    """Read a plan file."""
+    from stages.reasoning.procedures.reading import read_file
+
+    path = folder / "case.plans"
+    path.write_bytes(data)
+    return read_file(path)
+
+
+def plan(_: Path) -> bytes:
+    """One of the plan files that come with devmind."""
+    from stages.reasoning import procedures
+
+    found = sorted(Path(procedures.__file__).parent.rglob("*.plan*"))
+    return found[0].read_bytes()
+
+
+def read_text_file(data: bytes, folder: Path) -> object:
+    """Read a text to learn from, and files of positions and puzzles."""
+    from stages.language.read.corpus import read
+
+    path = folder / "text.txt"
+    path.write_bytes(data)
+    return read(path)
+
+
+def read_positions(data: bytes, folder: Path) -> object:
+    """Read a file of judged positions."""
+    from stages.reasoning.connect4.positions import read
+
+    path = folder / "positions.tsv"
+    path.write_bytes(data)
+    return read(path, 20)
+
+
+def read_puzzles(data: bytes, folder: Path) -> object:
+    """Read a file of 15-puzzles."""
+    from stages.reasoning.sliding.exam import read
+
+    path = folder / "puzzles.tsv"
+    path.write_bytes(data)
+    return read(path, 20)
+
+
+def read_numbers(data: bytes, _: Path) -> object:
+    """Read a message of a sensor of numbers, which refuses by ValueError."""
+    from sensors.environment import parse_numbers
+
+    try:
+        return parse_numbers(data.decode("utf-8", "replace"))
+    except ValueError:
+        return None
+
+
+def read_journal(data: bytes, folder: Path) -> object:
+    """Read a run's journal."""
+    from devmind.curriculum.journal import Journal
+
+    path = folder / "journal.jsonl"
+    path.write_bytes(data)
+    return list(Journal(path).events())
+
+
+def journal(folder: Path) -> bytes:
+    """Two events."""
+    from devmind.curriculum.journal import Journal
+
+    (folder / "made.jsonl").unlink(missing_ok=True)
+    made = Journal(folder / "made.jsonl")
+    made.write("begun", seed=0)
+    made.write("finished", agent="agent")
+    return (folder / "made.jsonl").read_bytes()
+
+
+def read_saved(data: bytes, folder: Path) -> object:
+    """Read the state of a bundle, checksums of a folder, and the config of a milestone."""
+    from devmind.checkpointing import bundle, folders, milestones
+    from devmind.errors import DevmindError
+
+    for name in (bundle.STATE, folders.CHECKSUMS, "config.json"):
+        (folder / name).write_bytes(data)
+    for read in (bundle._content, folders._read_checksums, lambda home: milestones._config(home / "config.json")):
+        try:
+            read(folder)
+        except DevmindError:
+            continue
+    return None
+
+
 def read_yaml(data: bytes, folder: Path) -> object:
     """Read a configuration as --config and --set do."""
     from devmind.config import LIVE, LiveConfig, load_as
@@ -200,6 +339,16 @@ READERS: dict[str, tuple[Reader, Callable[[Path], bytes]]] = {
     "payload": (read_payload, payload),
     "dataset": (read_dataset, lambda _: json.dumps(INFO).encode()),
     "results": (read_results, lambda _: json.dumps(fake_results()).encode()),
+    "study": (read_study, study),
+    "prices": (read_prices, prices),
+    "vocabulary": (read_vocabulary, vocabulary),
+    "plan": (read_plan, plan),
+    "text": (read_text_file, lambda _: b"The cat sat on the mat. " * 500),
+    "positions": (read_positions, lambda _: b"4455\t2\t-2,1,x,0,1,-1,3\n" * 3),
+    "puzzles": (read_puzzles, lambda _: b"1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 0\t30\n" * 3),
+    "numbers": (read_numbers, lambda _: b'{"temperature": 21.5, "humidity": 40}'),
+    "journal": (read_journal, journal),
+    "saved": (read_saved, lambda _: b'{"format": 1, "number": 3, "state": {"a": [1]}, "files": {}}'),
     "yaml": (read_yaml, lambda _: b"memory.novelty=0.5"),
     "websocket": (read_websocket, lambda _: b'{"id": 1, "do": "teach", "with": {"name": "cup"}}'),
     "picture": (read_picture, png),
@@ -214,6 +363,64 @@ READERS: dict[str, tuple[Reader, Callable[[Path], bytes]]] = {
     "agent checksums": (folders.read_agent("checksums.json"), folders.agent("checksums.json")),
     "agent results": (folders.read_agent("results.json"), folders.agent("results.json")),
 }
+
+
+DOORS: dict[str, tuple[str, ...]] = {
+    "devmind.acting.standing": ("agent results",),
+    "devmind.agent.saving": ("agent config", "agent weights", "agent checksums"),
+    "devmind.agent.vocabulary": ("vocabulary",),
+    "devmind.checkpointing.bundle": ("saved",),
+    "devmind.checkpointing.folders": ("saved",),
+    "devmind.checkpointing.milestones": ("saved",),
+    "devmind.config": ("yaml", "study"),
+    "devmind.curriculum.journal": ("journal",),
+    "devmind.curriculum.start": ("vocabulary",),
+    "devmind.curriculum.study.file": ("study",),
+    "devmind.live.serving.conversation": ("websocket",),
+    "devmind.live.serving.guard": ("websocket",),
+    "devmind.memory.payload": ("payload",),
+    "devmind.memory.portable": ("memory", "entry"),
+    "devmind.report.results": ("results",),
+    "devmind.sessions.extras": ("recording",),
+    "devmind.sessions.lerobot.reading": ("dataset", "lerobot info"),
+    "devmind.sessions.pictures": ("picture",),
+    "devmind.sessions.recorder": ("recording",),
+    "devmind.sessions.salvage": ("recording",),
+    "devmind.worlds.ohlcv": ("prices",),
+    "sensors.environment": ("numbers",),
+    "stages.language.read.corpus": ("text",),
+    "stages.reasoning.connect4.positions": ("positions",),
+    "stages.reasoning.procedures.reading": ("plan",),
+    "stages.reasoning.sliding.exam": ("puzzles",),
+}
+"""Module that opens files or parses texts -> the readers above that attack it."""
+OWN = frozenset(
+    {
+        "devmind.algorithms.diffusion.pipeline", "devmind.cli.here", "devmind.cli.machine", "devmind.cli.stage",
+        "devmind.curriculum.ablation", "devmind.curriculum.childhood", "devmind.curriculum.sleep",
+        "devmind.curriculum.study.gathering", "devmind.curriculum.study.run", "devmind.datasets.arrange",
+        "devmind.datasets.fetch", "devmind.live.learning.learner", "devmind.raised", "devmind.raised.pack",
+        "devmind.report.childhood", "stages.language.senses.measured", "stages.voice.caregiver.espeak",
+    }
+)  # fmt: skip
+"""Modules that read only what devmind itself wrote on this machine, brought along, or fetched by a known checksum."""
+
+
+def without_corpus() -> list[str]:
+    """What is wrong with DOORS: modules that read by `devmind.bounds` and are not attacked, and names of nothing."""
+    root, found = Path(__file__).parents[2], set[str]()
+    for package in ("devmind", "stages", "sensors"):
+        for path in (root / package).rglob("*.py"):
+            name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+            calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+            called = {ast.unparse(call.func).removeprefix("bounds.") for call in calls}
+            if name != "devmind.bounds" and called & {"open_file", "read_text", "parse_json", "parse_yaml"}:
+                found.add(name)
+            if name != "devmind.bounds" and any("bounds.read_file" in line for line in path.read_text().splitlines()):
+                found.add(name)
+    faults = [f"{name} reads files or texts and has no corpus in DOORS" for name in sorted(found - DOORS.keys() - OWN)]
+    faults += [f"{name} reads nothing by devmind.bounds" for name in sorted((DOORS.keys() | OWN) - found)]
+    return faults + [f"there is no reader '{one}'" for names in DOORS.values() for one in names if one not in READERS]
 
 
 @st.composite
@@ -242,7 +449,7 @@ def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
     data = bytearray(whole)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, max(0, len(data) - 1)))
-        match draw(st.sampled_from(["flip", "cut", "put", "double", "high"])):
+        match draw(st.sampled_from(["flip", "cut", "put", "double", "high", "nest", "digits"])):
             case "flip" if data:
                 data[at] ^= 1 << draw(st.integers(0, 7))
             case "cut":
@@ -251,6 +458,13 @@ def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
                 data[at:at] = draw(st.binary(max_size=40))
             case "double":
                 data[at:at] = data[at : at + 60]
+            case "nest":
+                opens = draw(st.sampled_from([b"[", b'{"a":', b"(", b"not ", b"- ", b"f("]))
+                data[at:at] = opens * draw(st.sampled_from([100, 3_000, 100_000]))
+            case "digits":
+                digits = [place for place, byte in enumerate(data) if byte in b"0123456789"]
+                place = draw(st.sampled_from(digits)) if digits else at
+                data[place:place] = b"9" * draw(st.sampled_from([20, 400, 5_000]))
             case "high":
                 data[at : at + 8] = b"\xff" * draw(st.integers(1, 8))
     return bytes(data)
@@ -287,6 +501,8 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=5000)
     parser.add_argument("--readers", nargs="*", default=sorted(READERS))
     asked = parser.parse_args()
+    if faults := without_corpus():
+        parser.error("; ".join(faults))
     for name in asked.readers:
         began_s = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:

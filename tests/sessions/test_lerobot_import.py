@@ -175,7 +175,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     "version_4": (lambda folder: _edit(folder, codebase_version="v4.0"), "reads version 3"),
     "no_version": (lambda folder: (folder / "meta/info.json").write_text("{}"), "version unknown"),
     "no_json": (lambda folder: _cut(folder / "meta/info.json"), "cannot be read"),
-    "no_info": (lambda folder: (folder / "meta/info.json").unlink(), "cannot be read"),
+    "no_info": (lambda folder: (folder / "meta/info.json").unlink(), "There is no file"),
     "no_fps": (lambda folder: _edit(folder, fps=0), "lacks features, data_path or fps"),
     "no_episodes": (lambda folder: (folder / "meta/episodes/chunk-000/file-000.parquet").unlink(), "holds no episode"),
     "no_data": (lambda folder: (folder / "data/chunk-000/file-000.parquet").unlink(), "is missing"),
