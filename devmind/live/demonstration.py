@@ -41,7 +41,7 @@ HELD_UP = "held_up"
 """The clip's note before the tick from which something is held still: what, and for how many ticks."""
 STEADY, PRESS = 3, 11
 """Ticks with a square round the thing before the press, and of the press: a second, and the one in which it begins."""
-SETTLED = 3
+SETTLED = 5
 """Looks after which an answer counts: the page shows no name before either."""
 MOSTLY = 0.8
 """Share of the looks at a thing from which it is known, and of those without a name from which it is not."""
