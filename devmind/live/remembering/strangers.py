@@ -131,7 +131,7 @@ def _kept_density(place: Path) -> LessonDensity | None:
     try:
         with np.load(place, allow_pickle=False) as file:
             mean, bound = file["mean"], float(file["bound"])
-            whitening = np.zeros((len(mean), len(mean)), np.float32)
+            whitening: np.ndarray = np.zeros((len(mean), len(mean)), np.float32)
             whitening[np.tril_indices(len(mean))] = file["whitening"]
             return LessonDensity(mean, whitening, bound)
     except (*UNREADABLE, TypeError):
