@@ -139,7 +139,7 @@ def _checked(found: Any) -> dict[str, Any]:
         "added_tokens": tokens,
         "normalizer": found.get("normalizer"),
         "pre_tokenizer": _cutting(found.get("pre_tokenizer"), refuse),
-        "decoder": _LEVEL,
+        "decoder": {**_LEVEL, "add_prefix_space": True},  # as the library writes it; it changes nothing
         "model": {"type": "BPE", "vocab": vocab, "merges": pairs, **options},
     }
 
