@@ -16,10 +16,12 @@ export function sendFrames(stream, video, link, { isTaken, ended }) {
     if (jpeg) link.give("image/jpeg", timeS, await jpeg.arrayBuffer());
   };
 
+  const [track] = stream.getVideoTracks();
   const frame = (timeS) => {
     // A camera's 30 frames a second come unevenly: one that is 6 ms early still counts as the next.
     const isDue = timeS - lastS >= 1 / LARGEST_HZ - 0.006 || timeS < lastS;
-    if (!isDue || isEncoding || !isTaken() || !link.isFree() || !video.videoWidth) return;
+    // A muted track (a closed lid, a switch of the system) gives black frames: what is not seen is absent.
+    if (!isDue || isEncoding || track.muted || !isTaken() || !link.isFree() || !video.videoWidth) return;
     lastS = timeS;
     canvas.width = Math.min(LARGEST_WIDTH, video.videoWidth);
     canvas.height = Math.round((canvas.width * video.videoHeight) / video.videoWidth);
@@ -28,7 +30,7 @@ export function sendFrames(stream, video, link, { isTaken, ended }) {
     canvas.toBlob(encoded(timeS), "image/jpeg", QUALITY);
   };
 
-  stream.getVideoTracks()[0].addEventListener("ended", ended);
+  track.addEventListener("ended", ended);
   video.srcObject = stream;
   video.play().catch(() => {}); // muted video may play; if not, no frame comes and the sense is missing
   everyFrame(video, () => video.srcObject === stream, frame);

@@ -15,9 +15,11 @@ export async function sendSound(stream, link, { isTaken, silent, ended }) {
     channelCountMode: "explicit",
   });
   const kind = `audio/s16;rate=${context.sampleRate}`;
-  blocks.port.onmessage = ({ data }) => isTaken() && link.give(kind, data.timeS, data.samples.buffer);
+  const [track] = stream.getAudioTracks();
+  // A muted track (a key of the system, a closed lid) gives zeros: what is not heard is absent, and no silence.
+  blocks.port.onmessage = ({ data }) => isTaken() && !track.muted && link.give(kind, data.timeS, data.samples.buffer);
   context.createMediaStreamSource(stream).connect(blocks);
-  stream.getAudioTracks()[0].addEventListener("ended", () => {
+  track.addEventListener("ended", () => {
     context.close();
     ended();
   });

@@ -184,6 +184,29 @@ def test_frames_and_sound_come_at_correct_rates(page: Page, life: FakeLife) -> N
     assert life.camera.read_latest(1.0)[0].shape == (480, 640, 3)
 
 
+@pytest.mark.slow
+def test_a_muted_camera_or_microphone_is_absent_and_not_black_or_silent(page: Page, life: FakeLife) -> None:
+    """A closed lid or a key of the system mutes a track, which then gives black frames and zeros (W3C's
+    mediacapture-main, section "Media Flow").
+    """
+    wait_for_turn(page, life, RED)
+    page.mouse.click(5, 5)
+    wait_for(page, "() => document.querySelector('#level-says').textContent.endsWith('dB')")
+    page.evaluate("Object.defineProperty(MediaStreamTrack.prototype, 'muted', { get: () => true, configurable: true })")
+    page.wait_for_timeout(1500)
+    life.frames.clear()
+    heard_s = life.heard_s
+    page.wait_for_timeout(2000)
+    assert not life.frames
+    assert life.heard_s == heard_s
+    page.evaluate("Object.defineProperty(MediaStreamTrack.prototype, 'muted', { get: () => false })")
+    wait_for_turn(page, life, BLUE)
+    give_up_s = time.monotonic() + 60
+    while life.heard_s == heard_s:
+        assert time.monotonic() < give_up_s
+        page.wait_for_timeout(50)
+
+
 def rate_faults(life: FakeLife, frames: list[float], ticks: int, heard_s: float) -> dict[str, Any]:
     """Faults of four seconds with their values: times of frames in s, ticks, seconds of sound."""
     gaps = [after - before for before, after in itertools.pairwise(frames)]
