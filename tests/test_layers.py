@@ -82,6 +82,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "testing": BELOW_RUNNER | RUNNER | {"live"},
     "stages": BELOW_RUNNER | (RUNNER - RUN) | COMMANDS,
     "cli": EVERYTHING | {""},
+    "__main__": frozenset({"cli"}),  # python -m devmind
     "": EVERYTHING,  # devmind/__init__.py: public names, loaded on request
 }
 """Room -> what it may import besides itself. `sessions.reader` stands for one module of a room, `sessions` for all."""
