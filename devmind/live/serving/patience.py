@@ -43,8 +43,9 @@ class PatientProtocol(H11Protocol):
         super().connection_made(transport)
         others = [one for one in self.connections if not getattr(one, "has_key", False)]
         if len(self.connections) > CONNECTIONS or len(others) > CONNECTIONS - KEPT:
-            idle = [one for one in others if getattr(one, "idle_since_s", None) is not None]
-            oldest = min(idle, key=lambda one: one.idle_since_s, default=self)
+            ours = [one for one in others if isinstance(one, PatientProtocol | PatientSocket)]
+            idle = [one for one in ours if one.idle_since_s is not None]
+            oldest = min(idle, key=lambda one: one.idle_since_s or 0.0, default=self)
             oldest._let_go(TOO_MANY)
             if oldest is self:
                 return
