@@ -24,9 +24,9 @@ from devmind.sessions.reader import Session
 
 SIZE, PICTURE, MARGIN = (1240, 560), (640, 480), 20
 TEXT_PX, LINE_PX, COLUMNS = 14, 19, 65
-EVERY, TICK_MS = 2, 100
-"""The film shows every second tick."""
-WAIT_MS, KILL_MS, END_MS = 1300, 1600, 5000
+EVERY, TICK_MS = 2, 70
+"""The film shows every second tick, somewhat faster than it was."""
+STAND_MS, END_MS = 1200, 4000
 MOST_BYTES = 1_500_000
 INK, DIM, GOOD, BAD, GROUND = (222, 226, 230), (134, 144, 156), (116, 206, 140), (240, 120, 108), (18, 21, 26)
 KNOWN, UNSURE = (96, 220, 140), (255, 196, 84)
@@ -49,7 +49,7 @@ class Film:
         self.lines.append(line)
         if " killed " in line or " awake " in line or " exam " in line or len(self.lines) == 1:
             self.shown = None
-        self._keep(KILL_MS if self.shown is None else TICK_MS)
+        self._keep(STAND_MS if self.shown is None else TICK_MS)
 
     def watch(self, tick: Mapping[str, Any]) -> None:
         """A tick of a life."""
