@@ -22,7 +22,7 @@ from devmind.cli.demo import _exam
 from devmind.live.demonstration import CLIP, Demonstration
 from devmind.sessions.reader import Session
 
-SIZE, PICTURE, MARGIN = (1240, 560), (640, 480), 20
+SIZE, PICTURE, MARGIN = (1240, 600), (640, 480), 20
 TEXT_PX, LINE_PX, COLUMNS = 14, 19, 65
 EVERY, TICK_MS = 2, 70
 """The film shows every second tick, somewhat faster than it was."""
@@ -74,7 +74,9 @@ class Film:
         if self.shown is None:
             draw.rectangle((left, top, left + PICTURE[0], top + PICTURE[1]), (8, 9, 11))
             step = self.lines[-1].split()[2] if len(self.lines) > 1 else ""
-            words = {"killed": "the process is gone", "exam": "the exam is over"}.get(step, "it wakes")
+            words = {"killed": "the process is gone", "awake": "it wakes"}.get(
+                step, "the exam is over" if len(self.lines) > 9 else ""
+            )
             draw.text((left + PICTURE[0] / 2, top + PICTURE[1] / 2), words, DIM, self.large, anchor="mm")
             return
         frame = Image.fromarray(self.clip[min(self.shown["tick"], len(self.clip) - 1)])
