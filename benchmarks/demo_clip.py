@@ -51,7 +51,7 @@ class Showing:
 SHOWINGS = (
     Showing(MUG, "mug", (0.02, 0.03, 2.85), 2, 14, 30),
     Showing(MUG, "mug again", (-0.86, 0.16, 3.3), -11, 36, 20, 0.86),
-    Showing(BALL, "ball", (0.66, 0.0, 2.95), 2, 0, 20),
+    Showing(BALL, "ball", (0.60, -0.22, 2.85), 2, 0, 20),
 )
 
 
@@ -72,7 +72,7 @@ def _smooth(a, b, k):
 @numba.njit(fastmath=True, cache=True)
 def _thing(x, y, z, what, yaw):
     if what == 1:
-        return np.sqrt(x * x + (y - 0.14) ** 2 + z * z) - 0.5
+        return np.sqrt(x * x + (y - 0.30) ** 2 + z * z) - 0.54
     c, s = np.cos(yaw), np.sin(yaw)
     mx, mz = c * x - s * z, s * x + c * z
     round_ = np.sqrt(mx * mx + mz * mz)
@@ -177,7 +177,7 @@ def _render(out, cover, rotation, place, what, yaw, bones, radii, light, level):
                 gloss = 0.55
             elif kind == 0:
                 red, green, blue = 0.52, 0.66, 0.06
-                seam = np.sin(3.0 * np.arctan2(z, x)) * 0.22 - (y - 0.14)
+                seam = np.sin(3.0 * np.arctan2(z, x)) * 0.22 - (y - 0.30)
                 if abs(seam) < 0.028:
                     red, green, blue = 0.84, 0.86, 0.80
                 fuzz = np.sin(91 * x + 37 * y) * np.sin(83 * y - 29 * z) * np.sin(97 * z + 41 * x)
@@ -209,7 +209,7 @@ def _render(out, cover, rotation, place, what, yaw, bones, radii, light, level):
             cover[row, column] = 1.0
 
 
-def bones_of(elbow: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def bones_of(elbow: np.ndarray, what: int) -> tuple[np.ndarray, np.ndarray]:
     """Ends [n, 2, 3] and radii [n] of the hand round a thing of radius 0.42, in its frame; the sleeve is last."""
     ends, radii = [], []
     for k, y in enumerate((-0.43, -0.29, -0.15, -0.02)):
@@ -219,6 +219,8 @@ def bones_of(elbow: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             ends.append((a, b))
             radii.append(0.076 - 0.008 * (k == 0))
     thumb = np.array([(0.16, -0.58, 0.30), (0.46, -0.46, 0.06), (0.42, -0.33, -0.27), (0.31, -0.22, -0.40)])
+    if what == BALL:
+        thumb = np.array([(0.16, -0.58, 0.30), (0.46, -0.40, 0.06), (0.44, -0.20, -0.22), (0.36, -0.08, -0.36)])
     for a, b in pairwise(thumb):
         ends.append((a, b))
         radii.append(0.09)
@@ -308,7 +310,7 @@ def held(wall: np.ndarray, showing: Showing, tick: int, rng: np.random.Generator
     place = np.array(showing.place) + np.array([0.022 * sway[0], 0.018 * sway[1] - 2.6 * down, 0.03 * sway[2]])
     rotation = turned(showing.roll_deg + 3 * sway[3] - 12 * down, -9 + 3 * sway[2])
     elbow = rotation.T @ (np.array([0.85 + 0.35 * showing.place[0], -3.6, 3.6]) - place)
-    bones, radii = bones_of(elbow)
+    bones, radii = bones_of(elbow, showing.what)
     colour, cover = np.zeros_like(wall), np.zeros(wall.shape[:2], np.float32)
     yaw = np.deg2rad(showing.yaw_deg + 9 * sway[2])
     _render(colour, cover, rotation, place, showing.what, yaw, bones, radii, WINDOW, np.float32(0.78 * showing.light))

@@ -22,11 +22,11 @@ from devmind.cli.demo import _exam
 from devmind.live.demonstration import CLIP, Demonstration
 from devmind.sessions.reader import Session
 
-SIZE, PICTURE, MARGIN = (1240, 560), (640, 480), 20
+SIZE, PICTURE, MARGIN = (1240, 600), (640, 480), 20
 TEXT_PX, LINE_PX, COLUMNS = 14, 19, 65
-EVERY, TICK_MS = 2, 100
-"""The film shows every second tick."""
-WAIT_MS, KILL_MS, END_MS = 1300, 1600, 5000
+EVERY, TICK_MS = 2, 70
+"""The film shows every second tick, somewhat faster than it was."""
+STAND_MS, END_MS = 1200, 4000
 MOST_BYTES = 1_500_000
 INK, DIM, GOOD, BAD, GROUND = (222, 226, 230), (134, 144, 156), (116, 206, 140), (240, 120, 108), (18, 21, 26)
 KNOWN, UNSURE = (96, 220, 140), (255, 196, 84)
@@ -49,7 +49,7 @@ class Film:
         self.lines.append(line)
         if " killed " in line or " awake " in line or " exam " in line or len(self.lines) == 1:
             self.shown = None
-        self._keep(KILL_MS if self.shown is None else TICK_MS)
+        self._keep(STAND_MS if self.shown is None else TICK_MS)
 
     def watch(self, tick: Mapping[str, Any]) -> None:
         """A tick of a life."""
@@ -74,7 +74,9 @@ class Film:
         if self.shown is None:
             draw.rectangle((left, top, left + PICTURE[0], top + PICTURE[1]), (8, 9, 11))
             step = self.lines[-1].split()[2] if len(self.lines) > 1 else ""
-            words = {"killed": "the process is gone", "exam": "the exam is over"}.get(step, "it wakes")
+            words = {"killed": "the process is gone", "awake": "it wakes"}.get(
+                step, "the exam is over" if len(self.lines) > 9 else ""
+            )
             draw.text((left + PICTURE[0] / 2, top + PICTURE[1] / 2), words, DIM, self.large, anchor="mm")
             return
         frame = Image.fromarray(self.clip[min(self.shown["tick"], len(self.clip) - 1)])

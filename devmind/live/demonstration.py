@@ -254,7 +254,7 @@ class Demonstration:
                 self._look(life, self.again, "forgotten", "The mug elsewhere")
         self._examine()
         passed = not self.failed
-        took = f"in {self._at_s:.0f} s"
+        took = f"in {self._at_s:.0f} s ({sum(os.times()[:4]):.0f} s of processor time)"
         self._line(
             "", f"All came out as promised, {took}." if passed else f"Not as promised: {'; '.join(self.failed)}."
         )
