@@ -168,8 +168,10 @@ def _inner(value: Any, name: str) -> Any:
 
 def _numbers_in(value: Mapping[str, Any]) -> list[float | None]:
     """An object's own numbers, sorted by name; if it has none, those of the objects in it."""
-    own = [number for name in sorted(value) if (number := _number(value[name])) is not None]
-    inner = [one for name in sorted(value) if isinstance(value[name], Mapping) for one in _numbers_in(value[name])]
+    own: list[float | None] = [number for name in sorted(value) if (number := _number(value[name])) is not None]
+    inner: list[float | None] = [
+        one for name in sorted(value) if isinstance(value[name], Mapping) for one in _numbers_in(value[name])
+    ]
     return own or inner
 
 
