@@ -120,14 +120,14 @@ class AgentConfig(PreTrainedConfig):
     devmind_version: int = FORMAT_VERSION
 
     @classmethod
-    def from_dict(cls, config_dict: Mapping[str, Any], **kwargs: Any) -> Self:  # type: ignore[override]
+    def from_dict(cls, config_dict: Mapping[str, Any], **kwargs: Any) -> Self:
         """The config with the attributes above from `config_dict`; all other keys are dropped.
 
         Files come from strangers, and transformers obeys keys of its own: `attn_implementation` can name a kernel on
         the hub, whose native code would be loaded. What it writes into each config by itself says nothing about agents.
         """
         own = {name: value for name, value in config_dict.items() if name in cls.__annotations__}
-        return super().from_dict(own, **kwargs)  # type: ignore[return-value]
+        return super().from_dict(own, **kwargs)
 
     def __post_init__(self, **kwargs: Any) -> None:
         size = size_named(self.size)

@@ -416,7 +416,7 @@ def _decode_heif(data: bytes, name: str) -> np.ndarray:
         whole = np.zeros((height, width, 3), np.uint8)
         most = min(LARGEST_PIXELS, memory_bytes(len(data)) // 14)  # of a tile, whatever the file says of it
         limit = {"max_pixels": str(most), "format_whitelist": "mov"}
-        with av.open(io.BytesIO(data), options=limit) as film:
+        with av.open(io.BytesIO(data), mode="r", options=limit) as film:
             tiles = [stream for stream in film.streams.video if stream.id in heif.tiles]
             missing = set(heif.tiles)
             for stream in tiles:

@@ -176,7 +176,8 @@ def _parts(film: Any, stream: Any, damaged: list[Any]) -> Iterator[Part]:
     stamped = stream.start_time is not None
 
     def part(at_s: float | None, frame: Any) -> Part:
-        made = [made.to_ndarray().reshape(-1, channels) for made in to_float.resample(frame)] if to_float else []
+        blocks = to_float.resample(frame) if to_float else ()
+        made: list[np.ndarray] = [block.to_ndarray().reshape(-1, channels) for block in blocks]
         return at_s, rate_hz, np.concatenate([np.zeros((0, channels), np.float32), *made])
 
     for packet in film.demux(stream):

@@ -140,7 +140,7 @@ class FlatWorld(gymnasium.Env):
         self._tick += 1
         return self._seen(senses), reward, terminated, truncated or self._tick >= self.max_ticks, info
 
-    def render(self) -> np.ndarray | None:  # type: ignore[override]
+    def render(self) -> np.ndarray | None:
         """The picture that people are shown, uint8 [H, W, 3]; the agent's sight where a world has no other."""
         if self.render_mode is None:
             return None
@@ -155,12 +155,15 @@ class FlatWorld(gymnasium.Env):
 def _boxes(kind: str, space: spaces.Space, names: Sequence[str] | None) -> dict[str, spaces.Box]:
     known = dict(space.spaces) if isinstance(space, spaces.Dict) else {}
     chosen = [name for name in known if not isinstance(known[name], spaces.Text)] if names is None else names
+    found: dict[str, spaces.Box] = {}
     for name in chosen:
         if name not in known:
             raise WorldError(f"There is no {kind} named '{name}' in this world{nearest(name, known)}")
-        if not isinstance(known[name], spaces.Box):
-            raise WorldError(f"The {kind} '{name}' is a {type(known[name]).__name__}, and a Box was expected.")
-    return {name: known[name] for name in chosen}
+        box = known[name]
+        if not isinstance(box, spaces.Box):
+            raise WorldError(f"The {kind} '{name}' is a {type(box).__name__}, and a Box was expected.")
+        found[name] = box
+    return found
 
 
 class VectorWorld(VectorEnv, Generic[State]):
