@@ -110,7 +110,7 @@ class HouseGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A third-party plugin's command is only announced here, because help must not import it."""
-        command = super().get_command(ctx, cmd_name)
+        command: Any = super().get_command(ctx, cmd_name)
         found = None if command or ctx.parent else plugins.available("commands").get(cmd_name)
         if found is not None:
             command = of_plugin(found) if found.distribution == DISTRIBUTION else PluginCommand(found)
