@@ -176,7 +176,7 @@ def _parts(film: Any, stream: Any, damaged: list[Any]) -> Iterator[Part]:
     stamped = stream.start_time is not None
 
     def part(at_s: float | None, frame: Any) -> Part:
-        blocks = to_float.resample(frame) if to_float else ()
+        blocks: Any = to_float.resample(frame) if to_float else ()
         made: list[np.ndarray] = [block.to_ndarray().reshape(-1, channels) for block in blocks]
         return at_s, rate_hz, np.concatenate([np.zeros((0, channels), np.float32), *made])
 
