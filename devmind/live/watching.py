@@ -76,7 +76,7 @@ class Watching:
             self.journal_view = JournalView(newest)
         self.journal_view.read_on()
         saved_s = self.journal_view.saved_s
-        age_s = None if saved_s is None else max(0.0, time.time() - saved_s)
+        age_s = None if saved_s is None else time.monotonic() - saved_s
         return {"type": "tick", "run": self.journal_view.view() | {"saved_age_s": age_s}}
 
     def run(
