@@ -201,6 +201,17 @@ def test_last_written_stage_of_a_curriculum_is_shown(tmp_path: Path) -> None:
     assert curves(watching) == {"loss": [[8, 1.0], [9, 1.0]]}
 
 
+def test_next_stage_is_shown_although_the_clock_was_set_back(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    progress(Journal(tmp_path / "first" / "journal.jsonl"), "first", 1, loss=1.0)
+    watching = Watching(tmp_path, Page())
+    progress(Journal(tmp_path / "second" / "journal.jsonl"), "second", 1, loss=1.0)
+    an_hour_ago = time.time() - 3600
+    os.utime(tmp_path / "second" / "journal.jsonl", (an_hour_ago, an_hour_ago))
+    assert [told(watching)["lessons"][0]["name"] for _ in range(2)] == ["second", "second"]
+
+
 def test_views_are_published_each_second_until_stopped(journal: Journal, tmp_path: Path) -> None:
     page, slept = Page(), []
     Watching(tmp_path, page).run(stop=lambda: len(page.views) == 3, sleep=slept.append)
