@@ -178,13 +178,12 @@ def forget(
     for option, text in (("--name", name), ("--words", words)):
         if text is not None and not text.strip():  # a blank text is part of every text
             raise ConfigError(f"{option} expects a text; got a blank one, which says nothing of what to forget.")
-    from devmind.memory import Filters
-
+    later = ""
     with opened(memory) as mind:
         if numbers:
             ids, missing = _by_number(mind, numbers)
         elif older_than_h is not None:
-            ids = mind.store.facts(Filters(named=False, until_s=time.time() - 3600 * older_than_h)).ids.tolist()
+            ids, later = _older_than(mind, 3600 * older_than_h)
             missing = ""
         else:
             ids, missing = _by_text(mind, name and name.strip(), words and words.strip())
@@ -193,7 +192,7 @@ def forget(
         )  # even if nothing was found: this erases what a reader protected from erasure before
     if missing and not ids:
         raise StoreError(missing)
-    for sentence in filter(None, (missing, *messages)):
+    for sentence in filter(None, (missing, later, *messages)):
         complain(f"Note: {sentence}")
     show.line(f"{show.entries(len(ids) - kept)} forgotten")
     if len(ids) > kept:
@@ -210,6 +209,21 @@ def _by_number(mind: Memory, numbers: Sequence[int]) -> tuple[list[int], str]:
     missing = ", ".join(str(number) for number in asked if number not in there)
     sentence = f"There is no entry {missing}; 'devmind memory list' prints numbers." if missing else ""
     return [number for number in asked if number in there], sentence
+
+
+def _older_than(mind: Memory, age_s: float) -> tuple[list[int], str]:
+    """Entries without a name of that age by the machine's clock, and a sentence about those that it dates after now."""
+    from devmind.memory import Filters
+
+    now_s = time.time()
+    ids = mind.store.facts(Filters(named=False, until_s=now_s - age_s)).ids.tolist()
+    later = mind.store.facts(Filters(named=False, since_s=now_s)).ids.tolist()
+    sentence = (
+        f"By this machine's clock {show.entries(len(later))} are dated after now, perhaps because it was set back. "
+        "Their age is unknown, so they stay; 'devmind memory list' prints numbers, and 'devmind memory forget ID...' "
+        "deletes them."
+    )
+    return ids, sentence if later else ""
 
 
 def _by_text(mind: Memory, name: str | None, words: str | None) -> tuple[list[int], str]:

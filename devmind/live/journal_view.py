@@ -59,7 +59,15 @@ class LessonCurves:
 
 
 class JournalView:
-    """The content of one stage's journal so far."""
+    """The content of one stage's journal so far.
+
+    The times of the journal are the wall clock's, which may be set while a run is watched, or differ on the machine
+    that runs it. So they date only what was written before the first look; what comes later is dated by this process's
+    monotonic clock when it is read.
+
+    Attributes:
+        saved_s: when the newest checkpoint was made, time.monotonic() seconds; None without one.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self.journal, self._read_to = journal, 0
@@ -69,23 +77,27 @@ class JournalView:
         self.scores: dict[str, dict[str, Any]] = {}
         self.state, self._says = "begun", "making the agent"
         self.saved_s: float | None = None
-        self.last_event_s = time.time()
+        self._is_first_look = True
+        self._last_event_s = time.monotonic()
 
     def read_on(self) -> None:
         """Take in what was written since the last call."""
         events, self._read_to = self.journal.after(self._read_to)
+        wall_s, now_s = time.time(), time.monotonic()
         for event in events:
-            self.last_event_s = event.get("time", self.last_event_s)
+            age_s = max(0.0, wall_s - event.get("time", wall_s)) if self._is_first_look else 0.0
+            self._last_event_s = now_s - age_s
             take = getattr(self, f"_on_{event.get('event')}", None)
             if take:
                 take(event)
+        self._is_first_look = False
 
     def view(self) -> dict[str, Any]:
         """`stage`, `state` and the header's text `says`, `lessons` with their curves, `scores` beside their gates.
 
         States: begun, teaching, examining, passed, failed (a gate was), stopped, broken (by a fault), quiet.
         """
-        silent_s = time.time() - self.last_event_s
+        silent_s = time.monotonic() - self._last_event_s
         state, says = self.state, self._says
         if state in ("begun", "teaching", "examining") and silent_s > QUIET_S:
             state, says = "quiet", f"no news for {duration(silent_s)}: a long exam, or it was killed ({says})"
@@ -132,8 +144,8 @@ class JournalView:
     def _on_lesson_done(self, event: Mapping[str, Any]) -> None:
         self.lessons.setdefault(event["lesson"], LessonCurves()).status = event["status"]
 
-    def _on_checkpoint(self, event: Mapping[str, Any]) -> None:
-        self.saved_s = event["time"]
+    def _on_checkpoint(self, _: Mapping[str, Any]) -> None:
+        self.saved_s = self._last_event_s
 
     def _on_glimpse(self, event: Mapping[str, Any]) -> None:
         self._take_scores(event, f"after {event['lesson']}")

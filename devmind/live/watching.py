@@ -41,17 +41,24 @@ class Watching:
 
     def __init__(self, run: Path, hub: Publisher) -> None:
         self.folder, self.hub = run, hub
-        self.journal_view = JournalView(self._newest())
+        self._bytes_by_path: dict[Path, int] = {}
+        self.journal_view = JournalView(self._newest(None))
 
-    def _newest(self) -> Journal:
-        """The journal written last: the folder's own, or one of its stages'."""
+    def _newest(self, shown: Path | None) -> Journal:
+        """The journal written last, the folder's own or one of its stages': the one that has grown since the last look,
+        else the one `shown`. Times of files decide only at first, because the clock may be set meanwhile.
+        """
         found = [*self.folder.glob("journal.jsonl"), *self.folder.glob("*/journal.jsonl")]
         if not found:
             raise ConfigError(
                 f"There is no run in '{self.folder}' (no journal.jsonl); give the folder that --out named, "
                 "such as checkpoints/reflex-nursery-seed0."
             )
-        return Journal(max(found, key=lambda path: path.stat().st_mtime))
+        before, self._bytes_by_path = self._bytes_by_path, {path: path.stat().st_size for path in found}
+        grown = [path for path, size in self._bytes_by_path.items() if size != before.get(path)]
+        if not grown and shown in found:
+            return Journal(shown)
+        return Journal(max(grown or found, key=lambda path: path.stat().st_mtime))
 
     def welcome(self) -> dict[str, Any]:
         """The first message to a page: there is something to watch, and nothing to do."""
@@ -71,12 +78,12 @@ class Watching:
 
     def view(self) -> dict[str, Any]:
         """The current view."""
-        newest = self._newest()
+        newest = self._newest(self.journal_view.journal.path)
         if newest.path != self.journal_view.journal.path:  # a curriculum has started its next stage
             self.journal_view = JournalView(newest)
         self.journal_view.read_on()
         saved_s = self.journal_view.saved_s
-        age_s = None if saved_s is None else max(0.0, time.time() - saved_s)
+        age_s = None if saved_s is None else time.monotonic() - saved_s
         return {"type": "tick", "run": self.journal_view.view() | {"saved_age_s": age_s}}
 
     def run(

@@ -20,7 +20,9 @@ from devmind.errors import SessionError
 PATIENCE_S = 5.0
 """A writer without an answer for longer does not turn: it is a plain `Recorder`, or is stopped."""
 QUIET_S = 10.0
-"""Without system locks, a recording written to so recently counts as being written."""
+"""Without system locks, a recording is watched for so long; if it does not change, nobody writes it. The times of files
+do not tell, because the clock may have been set.
+"""
 _LOOK_S = 0.05
 _HELD = (errno.EAGAIN, errno.EACCES)
 
@@ -76,7 +78,8 @@ def held(path: Path, patience_s: float = PATIENCE_S) -> Iterator[IO[bytes]]:
 
 
 def _opened(path: Path, give_up_s: float) -> IO[bytes]:
-    turn = asked(path)
+    turn, seen, seen_s = asked(path), (-1, -1), time.monotonic()
+    not_before_s = seen_s + QUIET_S + 1
     try:
         while True:
             try:
@@ -85,7 +88,10 @@ def _opened(path: Path, give_up_s: float) -> IO[bytes]:
                 raise SessionError(f"'{path}' cannot be rewritten: {error.strerror}; check its rights.") from error
             is_mine = hold(file)
             if is_mine is None:
-                is_mine = time.time() - os.fstat(file.fileno()).st_mtime >= QUIET_S or _has_end(file)
+                stat, give_up_s = os.fstat(file.fileno()), max(give_up_s, not_before_s)
+                if (now := (stat.st_size, stat.st_mtime_ns)) != seen:
+                    seen, seen_s = now, time.monotonic()
+                is_mine = time.monotonic() - seen_s >= QUIET_S or _has_end(file)
             with suppress(OSError):  # the last holder may have replaced the file
                 if is_mine and os.path.samestat(os.fstat(file.fileno()), path.stat()):
                     return file

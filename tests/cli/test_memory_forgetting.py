@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devmind.errors import TracesError
-from devmind.memory import open_store
+from devmind.memory import Filters, open_store
 from devmind.memory.stores.sqlite import SqliteStore
 
 
@@ -49,6 +49,21 @@ def test_names_are_stripped_as_in_teaching(devmind: Any, mind: Path) -> None:
 def test_forgetting_without_old_entries_is_no_error(devmind: Any, mind: Path) -> None:
     answer = devmind("memory", "forget", "--older-than-h", "1e6")
     assert (answer.exit_code, answer.output) == (0, "0 entries forgotten\n")
+
+
+def test_entries_dated_after_now_are_reported_when_old_ones_are_forgotten(
+    devmind: Any, mind: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(mind) as store:
+        first_s, second_s, *rest = sorted(entry.time_s for entry in store.find(Filters(named=False)))
+        assert first_s < second_s
+    monkeypatch.setattr("devmind.cli.memory.time.time", lambda: second_s)  # as after it was set back
+    answer = devmind("memory", "forget", "--older-than-h", "0")
+    assert answer.exit_code == 0
+    assert "1 entry forgotten" in answer.output
+    said = " ".join(answer.output.split())
+    assert f"{1 + len(rest)} entries are dated after now, perhaps because it was set back" in said
+    assert left(mind) == 8
 
 
 def test_traces_held_by_another_process_give_a_note(devmind: Any, mind: Path, monkeypatch: pytest.MonkeyPatch) -> None:

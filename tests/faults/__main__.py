@@ -1,6 +1,6 @@
 """Inject a fault at every disk call, and a power cut after each.
 
-    python -m tests.faults                all points of all subjects
+    python -m tests.faults                all points of all subjects (of a childhood each seventh)
     python -m tests.faults --points 60    that many random points; subjects may be named
 
 Needs Linux and a C compiler. It builds a shim, loads it by LD_PRELOAD, and forks a process for every point.
@@ -78,9 +78,9 @@ class Attack:
         for name in names or self.subjects:
             self.subjects[name].prepare(self._template(name))
             traces[name] = self._trace(name)
-            count = self._count(name)
-            every += [Point(name, kind, at) for kind in KINDS for at in range(1, count + 1)]
-            every += [Point(name, kind, at) for kind in POWER for at in range(len(traces[name][0]) + 1)]
+            count, stride = self._count(name), self.subjects[name].stride
+            every += [Point(name, kind, at) for kind in KINDS for at in range(1, count + 1, stride)]
+            every += [Point(name, kind, at) for kind in POWER for at in range(0, len(traces[name][0]) + 1, stride)]
         tried = sorted(random.Random(seed).sample(every, points)) if points and points < len(every) else every
         broken, begun = [], time.monotonic()
         for point in tried:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from devmind.acting.standing import read_results
@@ -15,6 +19,8 @@ from devmind.agent.agent import Agent
 from devmind.agent.saving import seal
 from devmind.checkpointing import bundle
 from devmind.checkpointing.files import write_atomically
+from devmind.config import load
+from devmind.curriculum import childhood, runner, stage_run
 from devmind.curriculum.journal import Journal
 from devmind.errors import CheckpointError, SessionError
 from devmind.memory import Filters, Key, Memory, open_store
@@ -23,6 +29,8 @@ from devmind.sessions import parts, repair, replay
 from devmind.sessions.reader import Session
 from devmind.sessions.rotating import RotatingRecorder
 from devmind.testing import tiny_agent
+from tests import unmeasured
+from tests.curriculum.lamp_stage import LampStage
 from tests.memory.untold import untold
 
 Acked = Callable[[], None]
@@ -30,7 +38,9 @@ Acked = Callable[[], None]
 
 
 class Subject:
-    """One operation; all its files are in `folder`."""
+    """One operation; all its files are in `folder`. Every `stride`-th call is tried."""
+
+    stride = 1
 
     def prepare(self, folder: Path) -> None:
         """Make the state before the operation."""
@@ -281,6 +291,50 @@ class MemoryUntold(MemoryWrites):
         return sorted(int(str(entry.senses["words"]).split()[1]) for entry in entries if entry.time_s >= 0)
 
 
+LAMPS = {
+    "lamps": LampStage(lesson_names=("two",), steps=2),
+    "later": LampStage(name="later", requires=("lamps",), lesson_names=("third",), steps=1),
+}
+
+
+class Childhood(Subject):
+    """A curriculum of two stages and its last exams, with a checkpoint after every step.
+
+    It ends with one clear error or not at all; the same command goes on, to the weights of an undisturbed one. A point
+    takes two seconds.
+    """
+
+    stride = 7
+
+    def prepare(self, folder: Path) -> None:
+        unmeasured.patched(patch := pytest.MonkeyPatch())
+        for module in (runner, stage_run, childhood):
+            patch.setattr(module, "load_stage", LAMPS.__getitem__)
+        # Another process would have no lamps.
+        patch.setattr(childhood, "_in_new_process", runner.examine_childhood)
+        with tempfile.TemporaryDirectory() as straight:
+            self.act(Path(straight), lambda: None)
+            self.wanted = self._weights(Path(straight))
+
+    def act(self, folder: Path, acked: Acked) -> None:
+        config = load("tiny", {"checkpoint_every_s": 0.001, "loggers": (), "threads": 1, "device": "cpu"})
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+            runner.Curriculum(["later"], config, folder / "childhood").run()
+        acked()
+
+    def check(self, folder: Path, acks: int) -> None:
+        out = folder / "childhood"
+        for journal in out.rglob("*.jsonl"):
+            list(Journal(journal).events())
+        if acks:
+            assert self._weights(folder) == self.wanted
+            assert (out / "childhood.html").is_file()
+
+    def _weights(self, folder: Path) -> list[str]:
+        agents = [*(f"{name}/agent" for name in LAMPS), "half"]
+        return [Agent.from_pretrained(folder / "childhood" / name).sha256() for name in agents]
+
+
 SUBJECTS: dict[str, Subject] = {
     "checkpoint": Checkpoint(),
     "same checkpoint": SameCheckpoint(),
@@ -292,4 +346,5 @@ SUBJECTS: dict[str, Subject] = {
     "memory": MemoryWrites(),
     "forget": MemoryForgets(),
     "untold": MemoryUntold(),
+    "childhood": Childhood(),
 }

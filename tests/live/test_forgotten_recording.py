@@ -14,16 +14,18 @@ import pytest
 from mcap.records import Message
 
 from devmind.config import LiveConfig, MemoryConfig
-from devmind.errors import StoreError
+from devmind.errors import SessionError, StoreError
 from devmind.live.learning.following import Following
 from devmind.live.recording import Recording
 from devmind.memory import Filters, Key, Memory, Names, Pointer, open_store
 from devmind.moment import Moment
+from devmind.sessions import turning
 from devmind.sessions.background import BackgroundRecorder
 from devmind.sessions.mcap_file import McapFile
 from devmind.sessions.parts import open_parts, part_path, parts
 from devmind.sessions.pointed import FORGOTTEN, Pointed
 from devmind.sessions.reader import Session
+from devmind.sessions.recorder import Recorder
 from devmind.sessions.repair import repair
 from devmind.sessions.rotating import RotatingRecorder
 from devmind.sessions.salvage import Whole, pieces
@@ -201,6 +203,47 @@ def test_killed_writer_leaves_no_lock_and_a_living_one_keeps_its_own(tmp_path: P
         assert done == [[]]
         assert len(recorder.paths) > 1
     assert [number for number in range(number + 1) if not holding(tmp_path, number)] == [2, 3]
+
+
+@pytest.mark.parametrize("step_s", [-3600.0, 86400.0])
+def test_without_system_locks_no_clock_tells_a_dead_writer_from_a_living_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_s: float
+) -> None:
+    monkeypatch.setattr(turning, "hold", lambda file: None)
+    monkeypatch.setattr(turning, "QUIET_S", 0.5)
+
+    def set_clock(path: Path) -> None:
+        """As if the wall clock had been set by `step_s` since the last write."""
+        os.utime(path, (time.time() - step_s, time.time() - step_s))
+
+    with Recorder(tmp_path / "life.mcap", source="test") as recorder:  # one that does not turn when asked
+        recorder.write(moment(0))
+        recorder.flush()
+        cut = tmp_path / "cut.mcap"
+        cut.write_bytes(recorder.path.read_bytes())
+        set_clock(cut)
+        with turning.held(cut) as file:
+            assert file.read(8) == b"\x89MCAP0\r\n"
+        set_clock(recorder.path)
+        refused: list[str] = []
+
+        def rewrite() -> None:
+            try:
+                with turning.held(recorder.path, patience_s=0.1):
+                    pass
+            except SessionError as error:
+                refused.append(str(error))
+
+        rewriting = threading.Thread(target=rewrite)
+        rewriting.start()
+        number = 0
+        while rewriting.is_alive():
+            number += 1
+            recorder.write(moment(number))
+            recorder.flush()
+            time.sleep(0.02)
+    assert "is still being written" in refused[0]
+    assert len(Session(tmp_path / "life.mcap")) == number + 1
 
 
 def test_learner_reads_on_after_forgetting_in_the_recording(writing: Writing, tmp_path: Path) -> None:

@@ -85,11 +85,12 @@ class Home:
         remembering: MemoryConfig = MemoryConfig(recalled=0, longest_s=None, novelty=2),  # noqa: B008 - it is frozen
         speaker: Any = None,
         answers: Standing = MappingProxyType({}),
+        memory: Path | str | None = None,
     ) -> None:
         self.hub, self.agent = Hub(), Agent.from_pretrained(folder)
         room = Room({"eye": SyntheticCamera().__enter__(), "ear": SyntheticMicrophone().__enter__()}, HZ)
         recording = None if private else Recording(out / "kept" / "s.mcap", {}, LiveConfig(hz=HZ))
-        store = open_store(None)
+        store = open_store(memory)
         self.life = Life(
             self.agent,
             room,

@@ -114,14 +114,44 @@ def test_silence_of_a_killed_run_is_reported(journal: Journal, tmp_path: Path, m
     watching = Watching(tmp_path, Page())
     progress(journal, "watch", 3, loss=1.0)
     assert told(watching)["state"] == "teaching"
-    now_s = time.time()
-    monkeypatch.setattr("devmind.live.journal_view.time.time", lambda: now_s + QUIET_S + 60)
+    now_s = time.monotonic()
+    monkeypatch.setattr("devmind.live.journal_view.time.monotonic", lambda: now_s + QUIET_S + 60)
     run = told(watching)
     assert run["state"] == "quiet"
     assert run["says"].startswith("no news for 4 min")
     assert "watch" in run["says"]
     journal.write("finished", passed=True, agent="agent", reasons=[])
     assert told(watching)["state"] == "passed", "one that has ended may be silent"
+
+
+def test_a_run_killed_before_it_is_watched_is_silent_since_its_last_line(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    progress(journal, "watch", 3, loss=1.0)
+    now_s = time.time()
+    monkeypatch.setattr("devmind.live.journal_view.time.time", lambda: now_s + QUIET_S + 60)
+    assert told(Watching(tmp_path, Page()))["says"].startswith("no news for 4 min")
+
+
+@pytest.mark.parametrize("step_s", [-3600.0, 86400.0])
+def test_setting_the_clock_makes_no_watched_run_silent_or_saved_long_ago(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_s: float
+) -> None:
+    watching, real = Watching(tmp_path, Page()), time.time
+    progress(journal, "watch", 3, loss=1.0)
+    journal.write("checkpoint", lesson="watch")
+    assert told(watching)["state"] == "teaching"
+    monkeypatch.setattr(time, "time", lambda: real() + step_s)  # also in the journal's next lines
+    run = told(watching)
+    assert (run["state"], run["saved_age_s"] < 60) == ("teaching", True), "nothing new was written"
+    progress(journal, "watch", 4, loss=1.0)
+    journal.write("checkpoint", lesson="watch")
+    monkeypatch.setattr(time, "time", real)  # set right again
+    run = told(watching)
+    assert (run["state"], run["saved_age_s"] < 60) == ("teaching", True)
+    now_s = time.monotonic()
+    monkeypatch.setattr("devmind.live.journal_view.time.monotonic", lambda: now_s + QUIET_S + 60)
+    assert told(watching)["says"].startswith("no news for 4 min"), "and a silence is still noticed"
 
 
 def test_run_resumed_from_its_checkpoint_has_one_curve(journal: Journal, tmp_path: Path) -> None:
@@ -169,6 +199,17 @@ def test_last_written_stage_of_a_curriculum_is_shown(tmp_path: Path) -> None:
     os.utime(tmp_path / "first" / "journal.jsonl", (long_ago, long_ago))
     assert told(watching)["lessons"][0]["name"] == "second"
     assert curves(watching) == {"loss": [[8, 1.0], [9, 1.0]]}
+
+
+def test_next_stage_is_shown_although_the_clock_was_set_back(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    progress(Journal(tmp_path / "first" / "journal.jsonl"), "first", 1, loss=1.0)
+    watching = Watching(tmp_path, Page())
+    progress(Journal(tmp_path / "second" / "journal.jsonl"), "second", 1, loss=1.0)
+    an_hour_ago = time.time() - 3600
+    os.utime(tmp_path / "second" / "journal.jsonl", (an_hour_ago, an_hour_ago))
+    assert [told(watching)["lessons"][0]["name"] for _ in range(2)] == ["second", "second"]
 
 
 def test_views_are_published_each_second_until_stopped(journal: Journal, tmp_path: Path) -> None:
