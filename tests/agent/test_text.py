@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import string
 from collections.abc import Callable
 from pathlib import Path
 
@@ -188,14 +189,21 @@ def test_confidence_of_a_writer_is_the_probability_of_its_tokens(small_agent: Ca
 def test_an_answer_ends_behind_its_first_stop(
     small_agent: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an untaught agent writes holds no full stop, so a byte that it writes is made one. It writes few different
-    bytes, and not all are letters, so it is asked more than once.
+    """What an untaught agent writes holds no full stop, so a letter that it writes is made one. It writes letters alone
+    if the other tokens' vectors are zero: the likeliest token is then one of the 26, unless all of them have logits
+    below zero.
     """
     agent = reader(small_agent)
+    table = agent.encoder("text").table.weight
+    letters = torch.zeros(len(table), 1)
+    letters[torch.tensor(list(string.ascii_lowercase.encode()))] = 1
+    table.data.mul_(letters)
     texts = [f"{word} is it?" for word in ("what", "who", "where", "how big", "which", "whose", "when", "why")]
     asked = collate_tick({"text": texts}, np.ones(len(texts), bool))
     whole, _ = answered(agent, asked, 12)
-    row, stop = next((row, byte) for row, text in enumerate(whole) for byte in text[:-1] if byte.isascii())
+    assert [len(text) for text in whole] == [12] * len(texts)
+    at, row = max((text.index(byte), row) for row, text in enumerate(whole) for byte in text[:-1])
+    stop = whole[row][at]
     monkeypatch.setattr("devmind.agent.writing.STOPS", stop)
     texts, sure = answered(agent, asked, 12)
     assert texts == [text[: text.index(stop) + 1] if stop in text else text for text in whole]

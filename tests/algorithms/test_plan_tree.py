@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -17,6 +18,14 @@ from devmind.errors import ConfigError
 
 HORIZON, WORDS, LENGTH, ROWS = 4, 3, 4, 2
 SMALL = Shape(simulations=200, word_levels=2, levels=2, guidances=(1.0, 2.0), branches=2)
+
+
+@pytest.fixture
+def in_float64() -> Iterator[None]:
+    """New tensors and weights are float64."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
 
 
 @pytest.fixture
@@ -106,11 +115,14 @@ def test_few_simulations_prefer_better_plans(pipeline: HybridPipeline) -> None:
     assert (best[0] - best[1]).mean() > 0.1
 
 
+@pytest.mark.usefixtures("in_float64")
 def test_row_is_searched_equally_alone_and_in_a_batch_and_calls_are_counted(pipeline: HybridPipeline) -> None:
     shape = Shape(simulations=12, word_levels=2, levels=2, guidances=(1.0,))
     together, alone = search(pipeline, shape), search(pipeline, shape, slice(1, 2))
-    # A matrix product rounds differently in a batch of another size, and guidance amplifies that.
-    torch.testing.assert_close(together.trajectory[1:], alone.trajectory, rtol=1e-4, atol=1e-4)
+    # A matrix product rounds differently in a batch of another size, and these large weights amplify that some 100
+    # times: in float64 what is left is far below any difference between plans.
+    assert together.trajectory.dtype == torch.float64
+    torch.testing.assert_close(together.trajectory[1:], alone.trajectory, rtol=0, atol=1e-10)
     assert torch.equal(together.symbols[1:], alone.symbols)
     # The root and nodes with some of their symbols take two calls, all others one.
     there = alone.worth.isfinite()

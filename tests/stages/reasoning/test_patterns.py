@@ -67,7 +67,9 @@ def test_a_path_leads_to_the_goal_move_by_move(found: patterns.Ways) -> None:
     assert (reached[:-1][on[:-1]] == found.tiles[1:][on[:-1]]).all()
     assert (found.moves >= left(found.tiles)).all()
     begins = found.tiles[np.unique(found.way, return_index=True)[1]]
-    assert len(begins) > 25
+    # 155 of 180 boards of six seeds were solved within the search's limit: less than half of 30 are over five standard
+    # deviations below.
+    assert len(begins) >= 15
     assert RULES.solvable(begins).all()
     # Korf 1985: random boards take 53 moves on average.
     assert 48 < np.bincount(found.way)[np.unique(found.way)].mean() < 60

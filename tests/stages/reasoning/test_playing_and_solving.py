@@ -269,13 +269,13 @@ def test_only_a_terminal_shows_the_progress_of_the_search(
 ) -> None:
     args = ("solve", "8-puzzle", "--state", "1 2 3 4 5 6 0 7 8", "--agent", str(folder), "--nodes", "3000")
     code, out, err = run(capsys, *args)
-    assert (code, len(out.splitlines()), err) == (0, 2, "")
+    assert (code, len(out.splitlines()), err) == (0, 2, f"{show.LOADING}\n")
     asked = re.search(r"; (\d+) states? visited", out)
     assert asked is not None
     screen = io.StringIO()
     monkeypatch.setattr(show, "console", lambda: Console(file=screen, force_terminal=True, width=100, highlight=False))
     code, _, err = run(capsys, *args)
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, f"{show.LOADING}\n")
     seen = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
     bars = {"loading": "", "loading the agent": "", "searching": rf" +{asked[1]}/3000", "proving": r" +\d+/20000"}
     for what, number in bars.items():
