@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Expected: torch.manual_seed sets a number in a generator, a matter of microseconds.
-# Happens: where CUDA was never initialised, each call formats the caller's whole stack as text (source lines included), to
+# Happens: where CUDA was never initialised, each call formats the caller's whole stack as text, for each kind of device, to
 #   be shown if a seed that is kept for a later initialisation should fail then. On a machine without any GPU this happens
 #   at every call, for ever; the deeper the caller, the longer it takes. torch.default_generator.manual_seed gives the same
 #   numbers on the CPU and formats nothing.
@@ -54,7 +54,7 @@ def seconds(call):
 
 ratio = seconds(lambda: torch.manual_seed(7)) / seconds(lambda: torch.default_generator.manual_seed(7))
 print(f"fifty calls deep it takes {ratio:.0f} times as long")
-assert len(by_function) >= 1 and min(by_function) > 1000 and not by_generator, "the behaviour has changed"
+assert len(by_function) >= 1 and min(by_function) > 300 and not by_generator, "the behaviour has changed"
 assert torch.equal(first, second), "the behaviour has changed"
 assert ratio > 5, "the behaviour has changed"
 PYTHON
