@@ -48,15 +48,15 @@ def export(
     path = Path(path)
     out = Path(out) if out is not None else default_out(path, to)
     whole = parts(path)
+    if out.is_dir():
+        raise SessionError(f"'{out}' is a folder already and is never replaced; choose another name, or remove it.")
+    if out.resolve() in [part.resolve() for part in whole]:
+        raise SessionError(f"'{out}' is the recording itself; choose another name.")
     if (suffix := SUFFIXES.get(to)) and out.suffix not in ("", suffix):
         raise SessionError(
             f"A recording is written as {to.upper()} here, and '{out}' ends as another kind of file: name it "
             f"'{out.with_suffix(suffix)}', or choose a format by --to ({', '.join(EXPORTERS)})."
         )
-    if out.is_dir():
-        raise SessionError(f"'{out}' is a folder already and is never replaced; choose another name, or remove it.")
-    if out.resolve() in [part.resolve() for part in whole]:
-        raise SessionError(f"'{out}' is the recording itself; choose another name.")
     if out.exists() and not overwrite:
         raise SessionError(why_not_written(out, FileExistsError()))
     mode = reduce(and_, (part.stat().st_mode & 0o777 for part in whole))

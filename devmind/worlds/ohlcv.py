@@ -38,6 +38,8 @@ def read_closes(path: str | Path) -> np.ndarray:
             is not positive; the others are not between high and low; a close is over a thousand times the one before,
             or less than a thousandth; or bars are missing, repeated, or out of order.
     """
+    if not Path(path).exists():
+        raise WorldError(f"There is no file '{path}'; give a table of prices (CSV).")
     times, closes = array("d"), array("d")
     with (
         bounds.open_file(Path(path), WorldError, FILE_BYTES) as file,

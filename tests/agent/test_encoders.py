@@ -136,8 +136,8 @@ def test_infinite_number_is_absent_and_leaves_later_moments_as_they_are(small_ag
     batch = collate([[Moment(t / 10, {"body": body}, first=not t) for t, body in enumerate(row)] for row in rows])
     logits = agent(batch)["guess"].logits
     assert torch.isfinite(logits).all()
-    assert torch.equal(logits[0], logits[1])
-    assert torch.equal(logits[0], logits[2])
+    for row in (1, 2):  # rows of a batch may go through kernels that add in another order
+        assert torch.allclose(logits[0], logits[row], rtol=0, atol=ATOL)
 
 
 def test_half_a_character_is_read_as_a_question_mark() -> None:

@@ -19,6 +19,7 @@ from devmind.cli.house import OTHERS, PANELS, Terminated
 from devmind.errors import DevmindError, nearest
 
 GROUPS = (
+    "demo",
     *("stage", "curriculum", "session", "sensors", "study", "report", "config", "plugins", "data"),
     *("doctor", "new", "hello", "live", "watch", "teach", "name", "forget", "memory"),
 )

@@ -60,7 +60,7 @@ def test_names_taught_by_sounds_do_not_apply_to_pictures(devmind: Any, agent: Pa
         (["teach", "cup", "cup.png"], "There is no file 'cup.png'"),
         (["teach", "cup", "."], "expects a file"),
         (["teach", "cup", "red0.png", "--agent", "nowhere"], "There is no folder 'nowhere'"),
-        (["teach", "cup", "text.txt"], "gives no Moment"),
+        (["teach", "cup", "text.txt"], "is text and no media file"),
         (["name", "red0.png"], "There is no memory in 'memory'"),
         (["forget", "cup"], "There is no memory in 'memory'"),
         (["teach", "cup"], "Missing argument"),

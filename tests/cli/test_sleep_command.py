@@ -196,7 +196,9 @@ def test_stopped_night_can_be_cut(night: Any, monkeypatch: pytest.MonkeyPatch) -
 
     early = night("--out", "night", "--cut")
     assert (early.exit_code, early.stderr) == (
-        2, "--cut ends a night that was stopped, and there is none in 'night'; leave --cut out.\n"
+        2,
+        "loading takes some seconds\n"
+        "--cut ends a night that was stopped, and there is none in 'night'; leave --cut out.\n",
     )  # fmt: skip
     assert not Path("night").exists()
     with monkeypatch.context() as patch:

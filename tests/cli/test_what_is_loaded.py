@@ -76,7 +76,7 @@ def test_invalid_arguments_are_reported_before_heavy_imports(files: Path, taken_
     wrong: list[tuple[list[str], str]] = [
         (["teach", "cup", "none.png"], "There is no file 'none.png'"),
         (["teach", " ", "red.png"], "A name is one line"),
-        (["teach", "cup", "text.txt"], "gives no Moment"),
+        (["teach", "cup", "text.txt"], "is text and no media file"),
         (["teach", "cup", "red.png", "--agent", "nowhere"], "There is no folder 'nowhere'"),
         (["teach", "cup", "red.png", "--agent", "newbron"], "did you mean 'newborn'?"),
         (["teach", "cup", "red.png", "--agent", "nowhere"], "with devmind come: newborn, after-memory"),

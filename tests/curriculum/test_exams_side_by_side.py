@@ -194,7 +194,7 @@ def test_where_exams_are_held(
     size: str, device: str, threads: int, memory_gb: float, processes: int,
 ) -> None:  # fmt: skip
     used: list[int] = []
-    monkeypatch.setattr(side_by_side, "hold", lambda due, agent, context: Held({}, 0, 0))
+    monkeypatch.setattr(side_by_side, "hold", lambda due, *rest: Held({}, 0, 0))
     monkeypatch.setattr(side_by_side, "hold_in", lambda workers, dues, *rest: used.append(workers) or [])
     monkeypatch.setattr(side_by_side, "_memory_gb", lambda: memory_gb)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)

@@ -382,10 +382,10 @@ def hostile(tmp_path: Path, change) -> Path:
 
 
 def test_received_agent_downloads_no_decoder(tmp_path, monkeypatch):
-    from devmind.agent import decoders
+    from transformers import AutoModel
 
     asked = []
-    monkeypatch.setattr(decoders.AutoModel, "from_pretrained", lambda *all, **more: asked.append(all))
+    monkeypatch.setattr(AutoModel, "from_pretrained", lambda *all, **more: asked.append(all))
     folder = hostile(tmp_path, lambda saved: saved | {"pretrained": "evil/model"})
     with pytest.raises(CheckpointError, match="asks for a decoder from elsewhere"):
         Agent.from_pretrained(folder)

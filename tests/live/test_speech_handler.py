@@ -258,7 +258,7 @@ def test_words_in_what_is_no_speech_are_not_answered(home: Spoken, kind: str, mo
     agent.head(parts_of_voice.KINDS_ARC).answer[-1].bias.data[KINDS.index(kind)] = 99.0  # type: ignore[union-attr,operator,index]
     home.live(3)
     for words in (("what", "is", "that"), ("is", "that", "a", "cup")):
-        home.ears._keep(Moment(0.0, {"sound": np.ones((1, 1600), np.float32)}))
+        home.ears._keep(Moment(home._lived / 10, {"sound": np.ones((1, 1600), np.float32)}))
         home.say(*words)
         home.live(round(END_S * 10) + 2)
     if kind == "speech":

@@ -399,7 +399,8 @@ OWN = frozenset(
         "devmind.algorithms.diffusion.pipeline", "devmind.cli.here", "devmind.cli.machine", "devmind.cli.stage",
         "devmind.curriculum.ablation", "devmind.curriculum.childhood", "devmind.curriculum.sleep",
         "devmind.curriculum.study.gathering", "devmind.curriculum.study.run", "devmind.datasets.arrange",
-        "devmind.datasets.fetch", "devmind.live.learning.learner", "devmind.raised", "devmind.raised.pack",
+        "devmind.datasets.fetch", "devmind.live.demonstration", "devmind.live.learning.learner", "devmind.raised",
+        "devmind.raised.pack",
         "devmind.report.childhood", "stages.language.senses.measured", "stages.voice.caregiver.espeak",
     }
 )  # fmt: skip

@@ -165,7 +165,8 @@ def test_notes_of_hostile_json_raise_a_session_error() -> None:
 @pytest.mark.parametrize("how", ["import", "repair", "export"])
 def test_nothing_replaces_a_recording_that_is_still_being_written(life: Path, tmp_path: Path, how: str) -> None:
     pytest.importorskip("fcntl", reason="a system without file locks")
-    photograph, out = tmp_path / "cup.png", tmp_path / "now.mcap"
+    # An export is named by its kind; the recording may have any name.
+    photograph, out = tmp_path / "cup.png", tmp_path / ("now.mkv" if how == "export" else "now.mcap")
     assert cv2.imwrite(str(photograph), np.zeros((16, 16, 3), np.uint8))
     write = {
         "import": lambda: import_any(photograph, out, overwrite=True),

@@ -104,6 +104,8 @@ class HybridPipeline(DiffusionPipeline):
         index = Path(folder) / "model_index.json"
         kinds: dict[str, Any] = {kind.__name__: kind for kind, _ in SCHEDULERS.values()}
         sentence = f"There is no hybrid pipeline in '{folder}' that can be read: {{}}"
+        if not index.is_file():
+            raise CheckpointError(sentence.format(f"{index.name} is missing."))
         parts = bounds.parse_json(bounds.read_file(index, CheckpointError), CheckpointError, sentence)
         try:
             name, network = parts["scheduler"][1], DENOISERS[parts["denoiser"][1]]

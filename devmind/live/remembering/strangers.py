@@ -30,7 +30,6 @@ from devmind.checkpointing.files import write_atomically
 from devmind.errors import CheckpointError
 from devmind.live.remembering.made_pictures import picture_example, tiles
 from devmind.live.remembering.made_sounds import as_recorded, mixture, mixture_example
-from devmind.live.viewing.confidence import LessonDensity, lesson_density
 from devmind.memory import Strangers
 from devmind.moment import Sense
 from devmind.seeding import numpy_rng
@@ -38,6 +37,7 @@ from devmind.seeding import numpy_rng
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
     from devmind.agent.encoder_holder import EncoderHolder
+    from devmind.live.viewing.confidence import LessonDensity
 
 VERSION = 2
 """Counts changes of the made-up things."""
@@ -100,6 +100,8 @@ def density_of_lessons(agent: Agent, hashes: Mapping[str, str] | None = None) ->
 
 
 def _density(agent: Agent, sight: str) -> LessonDensity:
+    from devmind.live.viewing.confidence import lesson_density
+
     with _making:
         if sight not in _densities:
             name = _density_file(sight)
@@ -128,6 +130,8 @@ def _arrays(density: LessonDensity) -> dict[str, Any]:
 
 
 def _kept_density(place: Path) -> LessonDensity | None:
+    from devmind.live.viewing.confidence import LessonDensity
+
     try:
         with np.load(place, allow_pickle=False) as file:
             mean, bound = file["mean"], float(file["bound"])
@@ -174,6 +178,8 @@ def make_density(folder: Path) -> Path:
     from devmind.agent.agent import Agent
 
     agent = Agent.from_pretrained(folder)
+    from devmind.live.viewing.confidence import lesson_density
+
     place = HERE / _density_file(encoder_hashes(agent)["sight"])
     _write(place, **_arrays(lesson_density(agent)))
     return place

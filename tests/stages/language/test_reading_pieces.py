@@ -165,7 +165,7 @@ def test_reading_by_pieces_is_taught_examined_and_continued(tmp_path: Path) -> N
     assert again.exit_code == 0, again.output
     said = "".join(saying.go_on(agent.eval(), "look, a", 40, torch.Generator().manual_seed(1)))
     assert len(said.encode()) >= 40
-    assert again.output.startswith("look, a")
+    assert again.stdout.startswith("look, a")
 
 
 def test_a_text_that_ends_in_half_a_character_is_no_error(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_text_that_ends_in_half_a_character_is_no_error(tmp_path: Path) -> Non
         words = ["say", "look, a", "--agent", str(tmp_path / "agent"), "--length", "1", "--seed", str(seed)]
         result = CliRunner().invoke(app, words)
         assert result.exit_code == 0, repr(result.exception)
-        said.append(result.output)
+        said.append(result.stdout)
     assert "look, a\n" in said, "half a character alone is not printed"
     assert len(set(said)) > 1
 

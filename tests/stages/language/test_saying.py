@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.cli.app import app
+from devmind.cli.show import LOADING
 from stages.language import parts
 
 
@@ -30,7 +31,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def written(said: str) -> tuple[str, str]:
     """The note about what the agent has read, and what it wrote."""
     note = next(line for line in said.splitlines() if "has read" in line)
-    return note, said.replace(f"{note}\n", "")
+    return note, said.replace(f"{note}\n", "").replace(f"{LOADING}\n", "")
 
 
 def test_a_text_is_continued(reader: Path) -> None:

@@ -160,7 +160,7 @@ def test_the_command_serves_the_page_and_refuses_options_of_a_single_plan(child:
     words = ["plan", "pointmaze-medium", "--agent", str(tmp_path), "--page", "--no-open", "--seconds", "0.2"]
     came = CliRunner().invoke(app, words)
     assert came.exit_code == 0, came.output
-    assert came.output.startswith("open this page: http://127.0.0.1:")
+    assert came.stdout.startswith("open this page: http://127.0.0.1:")
     came = CliRunner().invoke(app, [*words, "--symbols", "east"])
     assert came.exit_code == 2
     assert "On the page the agent plans by itself" in " ".join(str(came.exception or came.output).split()) + came.output

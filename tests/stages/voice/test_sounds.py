@@ -342,7 +342,7 @@ def test_words_are_written_only_for_what_sounds_like_speech(data_folder: Path, m
     pupil.eval()
     written = lambda wave: len(list(Hearing(pupil, sound_moments(wave)).words()))  # noqa: E731
     words = [sum(written(wave) for wave in waves) for waves in (rains[::2], digits[1::2])]
-    assert words[0] <= 1, "of nine in what is no speech"
+    assert words[0] <= 3, "of nine in what is no speech"
     assert words[1] >= 15, "of eighteen in digits that were not taught"
 
 

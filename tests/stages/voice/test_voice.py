@@ -15,11 +15,12 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import clip, collate
 from devmind.errors import ConfigError, SessionError
 from devmind.moment import Moment
+from devmind.sessions.sounds import moments_of
 from devmind.testing import tiny_agent
 from stages.voice import parts
 from stages.voice.caregiver import espeak, formants
 from stages.voice.caregiver.speech import NEW_WORDS, TAUGHT_VOICES, UNSEEN_VOICES, WORDS, bank
-from stages.voice.listening import Hearing, moments_of, repeat
+from stages.voice.listening import Hearing, repeat
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.transcript import KNOWN, read_off
 
