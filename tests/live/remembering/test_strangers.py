@@ -99,7 +99,7 @@ def test_density_of_lessons_is_made_once_for_an_eye_and_kept(agent: Agent, monke
     made: list[Agent] = []
     rng = np.random.default_rng(0)
     known = LessonDensity(np.ones(3, np.float32), np.tril(rng.normal(size=(3, 3))).astype(np.float32), 2.5)
-    monkeypatch.setattr(built_in, "lesson_density", lambda agent: made.append(agent) or known)
+    monkeypatch.setattr("devmind.live.viewing.confidence.lesson_density", lambda agent: made.append(agent) or known)
     assert density_of_lessons(agent) is None, "it went through no stage"
     agent.config.stages = ["reflex"]
     for _ in range(2):
