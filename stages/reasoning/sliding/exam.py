@@ -203,8 +203,8 @@ def read(file: Path, n: int) -> tuple[np.ndarray, np.ndarray]:
     boards = []
     for number, line in enumerate(bounds.read_text(file, ConfigError).splitlines()[:n], 1):
         tiles, _, fewest = line.partition("\t")
-        numbers = [int(tile) for tile in tiles.split() if tile.isdecimal()]
-        if sorted(numbers) != list(range(16)) or not fewest.strip().isdecimal():
+        numbers = [int(tile) for tile in tiles.split() if tile.isdecimal() and len(tile) < 3]
+        if sorted(numbers) != list(range(16)) or not (fewest.strip().isdecimal() and len(fewest.strip()) < 4):
             raise ConfigError(
                 f"Line {number} of '{file}' should be the numbers 0 to 15, a tab, the fewest moves; got '{line[:60]}'."
             )
