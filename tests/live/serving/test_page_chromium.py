@@ -65,11 +65,9 @@ def teach(page: Page, name: str) -> None:
 
 def test_fovea_moves_and_a_taught_thing_is_recognised(page: Page, life: FakeLife) -> None:
     page.wait_for_selector("#fovea:not([hidden])")
-    places = set()
-    for _ in range(10):
-        places.add(page.locator("#fovea").evaluate("fovea => fovea.style.left + fovea.style.top"))
-        page.wait_for_timeout(100)
-    assert len(places) > 5
+    page.evaluate("window.places = new Set()")
+    place = "document.querySelector('#fovea').style.left + document.querySelector('#fovea').style.top"
+    wait_for(page, f"() => window.places.add({place}).size > 5")
     wait_for_turn(page, life, RED)
     teach(page, "apple")
     page.get_by_text("It has learned “apple” from one example.").wait_for()
