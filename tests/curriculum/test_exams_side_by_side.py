@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +19,10 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
-from devmind.curriculum import results, side_by_side
+from devmind.curriculum import results, run_exams, side_by_side
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.journal import Journal
 from devmind.curriculum.side_by_side import Due, Held, exam_folder, hold, hold_all, hold_in
 from devmind.curriculum.stage import Context, Skill
 from devmind.curriculum.start import make_context
@@ -32,6 +37,7 @@ class ThreeExams(LampStage):
     def __init__(self) -> None:
         super().__init__()
         strange = {"refuses": self.refuse, "dies": self.die, "waits": self.wait, "threads": self.count}
+        strange["waits-once"] = self.wait_once
         gate = Gate([Threshold("none", 0.5)])
         self.skills += tuple(Skill(name, examine, gate, name) for name, examine in strange.items())
 
@@ -45,6 +51,11 @@ class ThreeExams(LampStage):
         (context.out / f"{os.getpid()}.pid").touch()
         time.sleep(600)
         return []
+
+    def wait_once(self, agent: Agent, context: Context, level: str) -> list[Measure]:
+        if not list(context.out.glob("*.pid")):
+            self.wait(agent, context, level)
+        return self.count(agent, context, level)
 
     def count(self, agent: Agent, context: Context, level: str) -> list[Measure]:
         return [Measure("threads", "threads", np.array([float(torch.get_num_threads())]), 0.0, 1.0)]
@@ -118,6 +129,38 @@ def test_error_of_an_exam_arrives(agent: Agent, context: Context) -> None:
 def test_worker_that_dies_is_a_sentence(agent: Agent, context: Context) -> None:
     with pytest.raises(ExamError, match="ended without a result; perhaps there was too little memory"):
         list(hold_in(1, [Due(STAGE, "dies")], agent, context, lambda due: None))
+
+
+@pytest.mark.slow
+def test_run_whose_worker_was_killed_goes_on_with_the_exams_left(
+    agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def in_workers(dues: list[Due], agent: Agent, context: Context, begins: Callable[[Due], None]) -> Any:
+        held_now.extend(due.skill for due in dues)
+        return hold_in(len(dues), dues, agent, context, begins)
+
+    held_now: list[str] = []
+    monkeypatch.setattr(run_exams, "hold_all", in_workers)
+    stage, journal = ThreeExams(), Journal(context.out / "journal.jsonl")
+    stage.skills = tuple(skill for skill in stage.skills if skill.name in ("lamps-lit", "waits-once"))
+    killed: list[int] = []
+
+    def kill() -> None:
+        while not list(journal.events("exam")):  # the other exam is over
+            time.sleep(0.05)
+        killed.append(waiting(context.out))
+        os.kill(killed[0], signal.SIGKILL)
+
+    killing = threading.Thread(target=kill)
+    killing.start()
+    with pytest.raises(ExamError, match=r"ended without a result.*a run goes on with the exams left"):
+        run_exams.run_exams([stage], agent, context, journal, "end")
+    killing.join()
+    assert held_now == ["lamps-lit", "waits-once"]
+    held_now.clear()
+    assert len(run_exams.run_exams([stage], agent, context, journal, "end")) == 2
+    assert held_now == ["waits-once"]
+    assert [event["skill"] for event in journal.events("exam")] == ["lamps-lit", "waits-once"]
 
 
 def test_workers_end_with_the_iterator(agent: Agent, context: Context) -> None:

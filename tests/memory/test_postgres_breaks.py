@@ -10,16 +10,19 @@ import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psycopg
 import pytest
 from broken_line import BrokenLine
 from postgres_server import PostgresServer
 
+from devmind.config import MemoryConfig
 from devmind.errors import StoreError
-from devmind.memory import open_store
+from devmind.memory import Filters, open_store
 from devmind.memory.stores.postgres import link, listen
 from devmind.testing.stores import example
+from tests.live.test_life import Home, raise_agent
 
 KILLED = """
 import sys
@@ -264,3 +267,33 @@ def test_a_watch_ends_while_the_server_is_down(postgres: PostgresServer, url: st
         finally:
             postgres.start()
     assert not [thread for thread in threading.enumerate() if thread.name == "memory-watch"], os.getpid()
+
+
+@pytest.mark.slow
+def test_life_goes_on_while_the_server_restarts(
+    postgres: PostgresServer, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(listen, "QUIET_S", 0.4)
+    always = MemoryConfig(keep="always", novelty=1e-9, shortest_s=0.1, longest_s=1)
+    with Home(raise_agent(tmp_path / "start", 1), tmp_path, remembering=always, memory=url) as home:
+        life = home.life
+        home.wait(lambda: life.holding.square)
+        life.do("teach", {"name": "cup"})
+        home.wait(lambda: life.recalling.written >= 2)
+        postgres.stop("immediate")
+        try:
+            home.wait(lambda: any("look whether it runs" in fault for fault in life.faults()))
+            with pytest.raises(StoreError, match="look whether it runs"):
+                life.do("teach", {"name": "box"})
+            home.ticks(10)
+            written = life.recalling.written
+        finally:
+            postgres.start()
+        home.wait(lambda: life.recalling.written >= written + 2)
+        home.wait(lambda: not life.faults())
+        life.do("teach", {"name": "box"})
+    with open_store(url) as store:
+        assert store.check() == []
+        assert [entry.name for entry in store.find(Filters(named=True))] == ["cup", "box"]
+        assert len(store.find(Filters(named=False))) >= life.recalling.written
