@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -335,9 +335,10 @@ class _Allowance(TorchFunctionMode):
             size = kwargs.get("size", args[0] if len(args) == 1 or func is torch.full else args)
             numbers = math.prod(map(int, size)) if isinstance(size, Sequence) else int(size)
             self._ask(numbers * getattr(kwargs.get("dtype"), "itemsize", 4))
-        elif func in _SHAPED:
-            plan = func(*args, **{n: x for n, x in kwargs.items() if n != "generator"} | {"device": "meta"})
-            self._ask(plan.numel() * plan.element_size())
+        elif func in _COUNTED:
+            # Not by a tensor on the device "meta": for `arange` that imports sympy and torch's compiler, 3 CPU seconds.
+            named = {name: value for name, value in kwargs.items() if name not in _HOW}
+            self._ask(_COUNTED[func](*args, **named) * getattr(kwargs.get("dtype"), "itemsize", 8))
         return func(*args, **kwargs)
 
     def _ask(self, size: int) -> None:
@@ -349,9 +350,22 @@ class _Allowance(TorchFunctionMode):
             )
 
 
+def _arange_numbers(start: float, end: float | None = None, step: float = 1) -> int:
+    start, end = (0, start) if end is None else (start, end)
+    return math.ceil((end - start) / step)
+
+
 _SIZED = frozenset({torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn, torch.full})
-"""What makes a tensor of a given size; `_SHAPED` what makes one whose size follows from other numbers."""
-_SHAPED = frozenset({torch.arange, torch.linspace, torch.logspace, torch.eye, torch.randint, torch.randperm})
+"""What makes a tensor of a given size; `_COUNTED` has how many numbers those make whose arguments say it otherwise."""
+_COUNTED: Mapping[Any, Callable[..., int]] = {
+    torch.arange: _arange_numbers,
+    torch.linspace: lambda start, end, steps, base=10.0: steps,
+    torch.logspace: lambda start, end, steps, base=10.0: steps,
+    torch.eye: lambda n, m=None: n * (n if m is None else m),
+    torch.randint: lambda *bounds, size=None, **named: math.prod(bounds[-1] if size is None else size),
+    torch.randperm: lambda n: n,
+}
+_HOW = frozenset({"dtype", "device", "layout", "pin_memory", "requires_grad", "generator", "out"})
 
 
 _ALLOWANCE: ContextVar[_Allowance | None] = ContextVar("allowance", default=None)

@@ -323,6 +323,32 @@ def test_config_that_does_not_fit_its_weights_is_refused_before_memory_is_taken(
         Agent.from_pretrained(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("make", "bytes_"),
+    [
+        (lambda: torch.arange(7), 56),
+        (lambda: torch.arange(1, 8, 2), 32),
+        (lambda: torch.arange(0, 1, 0.25, dtype=torch.float32), 16),
+        (lambda: torch.arange(end=3, start=1, dtype=torch.uint8, device="cpu"), 2),
+        (lambda: torch.linspace(0, 1, 5, dtype=torch.float32), 20),
+        (lambda: torch.logspace(0, 1, steps=5, base=2.0, dtype=torch.float64), 40),
+        (lambda: torch.eye(3, dtype=torch.float32), 36),
+        (lambda: torch.eye(3, 2, dtype=torch.float32), 24),
+        (lambda: torch.randint(5, (2, 3)), 48),
+        (lambda: torch.randint(0, 5, size=(4,), generator=torch.Generator()), 32),
+        (lambda: torch.randperm(6), 48),
+    ],
+)
+def test_tensors_are_counted_before_they_are_made(
+    make: Callable[[], torch.Tensor], bytes_: int, tmp_path: Path
+) -> None:
+    assert make().nbytes == bytes_
+    with saving._Allowance(tmp_path, bytes_):
+        make()
+    with pytest.raises(CheckpointError, match="asks for parts"), saving._Allowance(tmp_path, bytes_ - 1):
+        make()
+
+
 def test_weights_that_are_not_finite_are_refused(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
     agent = small_agent(senses=("body",))
     for value in (float("nan"), float("inf")):
