@@ -12,8 +12,7 @@ import numpy as np
 import torch
 
 from devmind.acting.actor import Actor
-from devmind.agent.action_selection import StepOutput
-from devmind.agent.agent import Agent
+from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.batch import Batch, at_tick, collate
 from devmind.agent.heads import Head
 from devmind.agent.taps import taps_trunk

@@ -25,11 +25,6 @@ from devmind.errors import MomentError
 
 Tap = str | Sequence[str]
 
-READOUT = "readout"
-"""The name of a Moment's last token, beside those of the senses."""
-RECALLED = "recalled"
-"""The name of recalled memories in the tap "trunk:recalled"; they have RECALLED_BUDGET tokens at most, no encoder."""
-
 
 @dataclass
 class Tapped:

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from devmind.acting.directing import Director, Observation
-from devmind.agent.action_selection import StepOutput
-from devmind.agent.agent import Agent
+from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.output import Output
 from devmind.agent.taps import Percepts, can_read
 from devmind.bounds import printable

@@ -19,8 +19,7 @@ from gymnasium import spaces
 from devmind.acting import Actor
 from devmind.acting.in_life import EFFECTORS
 from devmind.acting.standing import Standing, answering, standing
-from devmind.agent.action_selection import StepOutput
-from devmind.agent.agent import Agent
+from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.encoders import Encoded
 from devmind.agent.state import State
 from devmind.agent.taps import Percepts, can_read

@@ -15,9 +15,8 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.attention import ReadoutAttention
-from devmind.agent.beliefs import Beliefs
 from devmind.agent.taps import taps_trunk
-from devmind.agent.tracking import project
+from devmind.agent.tracker import Beliefs, project
 from devmind.live.loop import Tick
 from devmind.live.viewing.agreement import SENSE, Overlays
 from devmind.live.viewing.drawing import drawn, jpeg

@@ -23,10 +23,10 @@ from torch.nn import functional as F
 
 from devmind.acting.taught_words import WHAT, teaching, where
 from devmind.agent.agent import Agent
-from devmind.agent.batch import RECALLED_BUDGET, encode_text, encode_words, map_tensors, to_device
+from devmind.agent.batch import RECALLED, RECALLED_BUDGET, encode_text, encode_words, map_tensors, to_device
 from devmind.agent.config import by_size
 from devmind.agent.output import masked_mean
-from devmind.agent.taps import RECALLED, Tapped, read_tap, sense_of, tap_parts
+from devmind.agent.taps import Tapped, read_tap, sense_of, tap_parts
 from devmind.algorithms.ridge import fit_ridge
 from devmind.curriculum.stage import Batches, Context, Lesson, Rehearsed, Scalars
 from devmind.learners.gradient import GradientLearner
