@@ -15,7 +15,6 @@ from devmind.acting.actor import Actor
 from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.batch import Batch, at_tick, collate
 from devmind.agent.heads import Head
-from devmind.agent.taps import taps_trunk
 from devmind.moment import TICK_HZ, Moment, Sense
 
 REPLY, UTTER = "reply", "utter"
@@ -57,7 +56,7 @@ def ask(agent: Agent, asked: Batch, heads: Sequence[str]) -> StepOutput:
     Args:
         heads: the heads that may answer, in order. If none answers for a row, `acted` is false there.
     """
-    trunk = any(taps_trunk(agent.tap_of(head)) for head in heads)
+    trunk = any(agent.tap_of(head).on_trunk for head in heads)
     n, ticks = asked["first"].shape
     actor = Actor(agent, n, effectors=(REPLY,), trunk=trunk, beliefs=False, standing={REPLY: tuple(heads)})
     for tick in range(ticks - 1):

@@ -44,13 +44,8 @@ from devmind.agent.taps import (
     Percepts,
     Tap,
     Tapped,
-    raw_sense,
+    TapSpec,
     raw_vectors,
-    read_tap,
-    sense_of,
-    tap_parts,
-    tapped_senses,
-    taps_trunk,
 )
 from devmind.agent.text import TextHead
 from devmind.agent.tracker import SENSE, Beliefs, Tracker
@@ -120,6 +115,8 @@ class Agent(EncoderHolder, PreTrainedModel):
         config._attn_implementation = "eager"  # it has no attention but its decoder's, which `decoders.py` chooses
         super().__init__(config)
         self.encoders, self.heads = nn.ModuleDict(), nn.ModuleDict()
+        self.taps: dict[str, Tap] = {}
+        self.raw_senses: dict[str, int] = {}
         self.kept_tensors: dict[str, Tensor] = {}
         with named_seed(config.seed, "recalled"):
             self.recalled_type = nn.Parameter(torch.randn(config.width) * 0.3)
@@ -149,11 +146,12 @@ class Agent(EncoderHolder, PreTrainedModel):
         encoders, heads = self.config.encoders, self.config.heads
         if stages is not None:
             heads = [entry for entry in heads if entry["stage"] in stages]
-            tapped = {sense_of(part) for entry in heads for part in tap_parts(entry["tap"])}
+            tapped = {sense for entry in heads for sense in Tap.of(entry["tap"]).senses}
             encoders = [entry for entry in encoders if entry["stage"] in stages or entry["name"] in tapped]
         for build, entries in ((self.build_encoder, encoders), (self._build_head, heads)):
             for entry in entries:
                 attempt(build, entry, strict)
+        self._note_raw_senses()
 
     def add_encoder(
         self,
@@ -182,12 +180,13 @@ class Agent(EncoderHolder, PreTrainedModel):
         entry = {"name": sense, "part": part, "stage": stage, "options": dict(options or {})}
         self.build_encoder(entry)
         self.config.encoders = [*self.config.encoders, entry]
+        self._note_raw_senses()
 
     def add_head(
         self,
         name: str,
         part: str,
-        tap: Tap = "trunk",
+        tap: TapSpec = "trunk",
         effector: str | None = None,
         stage: str = "newborn",
         options: Mapping[str, Any] | None = None,
@@ -215,6 +214,7 @@ class Agent(EncoderHolder, PreTrainedModel):
         self._build_head(entry)
         self._tell_of_silence(entry)
         self.config.heads = [*self.config.heads, entry]
+        self._note_raw_senses()
 
     def ensure_encoder(self, sense: str, *arguments: Any, **more: Any) -> bool:
         """`add_encoder`, unless the agent has the sense; returns whether it was added."""
@@ -268,7 +268,8 @@ class Agent(EncoderHolder, PreTrainedModel):
         self.config.tracker = asdict(Tracker(detects, depth, names, **options))
 
     def _build_head(self, entry: Mapping[str, Any]) -> None:
-        factory, inlet = plugins.load("parts", entry["part"]), self.inlet(entry["tap"])
+        factory, tap = plugins.load("parts", entry["part"]), Tap.of(entry["tap"], self.tokens_of)
+        inlet = self.inlet(tap)
         check_options(factory, entry, inlet)
         with named_seed(self.config.seed, "head", entry["name"]):
             head = factory(inlet, **entry["options"])
@@ -286,8 +287,8 @@ class Agent(EncoderHolder, PreTrainedModel):
             assert declared is not None
             declared.check(entry["name"], output, answer)
         if isinstance(head, TextHead):
-            head.tie(self.encoder(tap_parts(entry["tap"])[0].removeprefix("trunk:")))
-        self.heads[entry["name"]] = head.to(self.device)
+            head.tie(self.encoder(tap.senses[0]))
+        self.heads[entry["name"]], self.taps[entry["name"]] = head.to(self.device), tap
         known = {name: one for name, one in self.heads.items() if isinstance(one, Head)}
         for one in known.values():
             one.meet(known)
@@ -299,7 +300,7 @@ class Agent(EncoderHolder, PreTrainedModel):
             return
         for name in self.heads_of(new["effector"]):
             other = _try_out(self.head(name))
-            if other is not None and other.fires() is None and self.tap_of(name) == new["tap"]:
+            if other is not None and other.fires() is None and self.tap_of(name) == self.tap_of(new["name"]):
                 warnings.warn(
                     f"Both '{name}' and '{new['name']}' always fire for '{new['effector']}' and tap the same: only "
                     f"'{name}', which was added first, will answer. Ask the other by name, or give it a threshold.",
@@ -327,35 +328,31 @@ class Agent(EncoderHolder, PreTrainedModel):
                 return Effector(name, tuple(entry["shape"]), entry["dtype"], entry["horizon"])
         return None
 
-    def inlet(self, tap: Tap) -> Inlet:
+    def inlet(self, tap: Tap | TapSpec) -> Inlet:
         """The shape of what a head with this tap reads; PluginError if its sense has no encoder."""
-        width, parts = self.config.width, tap_parts(tap)
-        raw = [sense for part in parts if (sense := raw_sense(part)) is not None]
-        for sense in raw:
+        tap, width = Tap.of(tap, self.tokens_of), self.config.width
+        for sense in tap.raw:
             if sense != "body" and self.encoder(sense).sense_dims != 1:
                 raise PluginError(f"Only a vector sense can be tapped raw; '{sense}' is not one. Tap its tokens.")
-        widest = max((self._numbers_of(sense) for sense in raw), default=BODY_SIZE)
-        if raw and len(raw) == len(parts):
-            return Inlet(widest, len(parts))
-        if raw and width < widest:
+        widest = max(map(self._numbers_of, tap.raw), default=BODY_SIZE)
+        if len(tap.raw) == len(tap.parts):
+            return Inlet(widest, len(tap.parts))
+        if tap.raw and width < widest:
             raise PluginError(
                 f"A tap with raw numbers beside tokens needs an agent of width {widest} or more; got {width}."
             )
-        senses = [sense_of(part) for part in parts]
-        maps = {name: size for sense in tapped_senses(tap) for name, size in self.encoder(sense).map_channels.items()}
-        n_tokens = sum(1 if sense is None else self.tokens_of(sense) for sense in senses)
-        return Inlet(width, n_tokens, maps)
+        maps = {name: size for sense in tap.encoded for name, size in self.encoder(sense).map_channels.items()}
+        return Inlet(width, sum(part.n_tokens for part in tap.parts), maps)
 
     def tokens_of(self, sense: str) -> int:
         """Number of tokens of a sense, or of recalled memories (RECALLED); PluginError if there is no encoder."""
         return RECALLED_BUDGET if sense == RECALLED else self.encoder(sense).n_tokens
 
-    @property
-    def raw_senses(self) -> dict[str, int]:
-        """The body and the vector senses that a head taps raw, each with the most numbers that it may have."""
-        taps = [tap_parts(tap if isinstance(tap := entry["tap"], str) else tuple(tap)) for entry in self.config.heads]
-        senses = {"body"} | {sense for tap in taps for part in tap if (sense := raw_sense(part)) is not None}
-        return {sense: self._numbers_of(sense) for sense in senses}
+    def _note_raw_senses(self) -> None:
+        """Note in `raw_senses` the body and the vector senses that a head taps raw, each with the most numbers that it
+        may have."""
+        senses = {"body"} | {sense for tap in self.taps.values() for sense in tap.raw}
+        self.raw_senses = {sense: self._numbers_of(sense) for sense in senses}
 
     def _numbers_of(self, sense: str) -> int:
         """The most numbers of a vector sense, at least those of a body; shorter readings are padded to it."""
@@ -371,7 +368,7 @@ class Agent(EncoderHolder, PreTrainedModel):
     def tap_of(self, name: str) -> Tap:
         """The tap of the head `name`."""
         self.head(name)
-        return next(entry["tap"] for entry in self.config.heads if entry["name"] == name)
+        return self.taps[name]
 
     def heads_of(self, effector: str, standby: bool = False) -> list[str]:
         """The heads that answer for `effector`, in order: arcs first, heads that tap the trunk last.
@@ -381,7 +378,7 @@ class Agent(EncoderHolder, PreTrainedModel):
         """
         every = [entry for entry in self._present(self.config.heads, self.heads) if entry["effector"] == effector]
         eligible = [entry for entry in every if standby or not entry.get("standby")]
-        return [entry["name"] for entry in sorted(eligible, key=lambda entry: taps_trunk(entry["tap"]))]
+        return [entry["name"] for entry in sorted(eligible, key=lambda entry: self.taps[entry["name"]].on_trunk)]
 
     @property
     def effectors(self) -> list[str]:
@@ -518,15 +515,15 @@ class Agent(EncoderHolder, PreTrainedModel):
             seen = seen.map(lambda x: x[:, 0])
         return self.run_heads(names, seen)
 
-    def perceive(self, batch: Batch, taps: Iterable[str | Sequence[str]], short_term: bool = True) -> Perceived:
+    def perceive(self, batch: Batch, taps: Iterable[Tap | TapSpec], short_term: bool = True) -> Perceived:
         """Run a Batch [B, T, ...] as far as the taps need it: the trunk runs only if it is tapped.
 
         Args:
             short_term: as for `forward`.
         """
-        batch, taps = to_device(batch, self.device), list(taps)
-        shared, apart = self._passes(taps)
-        seen = self.encode_batch(batch, self._wanted(taps, shared))
+        batch, parsed = to_device(batch, self.device), [Tap.of(tap) for tap in taps]
+        shared, apart = self._passes(parsed)
+        seen = self.encode_batch(batch, self._wanted(parsed, shared))
         if shared:
             recalled = self.encode_recalled(batch["recalled"]) if "recalled" in batch else None
             self._run_trunk(seen, recalled, batch["first"], short_term)
@@ -552,14 +549,13 @@ class Agent(EncoderHolder, PreTrainedModel):
 
     def _passes(self, taps: Iterable[Tap]) -> tuple[bool, list[str]]:
         """The trunk passes that taps need: whether the shared one, and the senses with a pass of their own."""
-        parts = {part for tap in taps for part in tap_parts(tap) if taps_trunk(part)}
-        apart = [sense for sense in self.apart if f"trunk:{sense}" in parts]
-        return len(parts) > len(apart), apart
+        tapped = {part.sense for tap in taps for part in tap.parts if part.on_trunk}
+        apart = [sense for sense in self.apart if sense in tapped]
+        return len(tapped) > len(apart), apart
 
     def _wanted(self, taps: Iterable[Tap], shared: bool) -> set[str]:
         """The senses to encode: those that taps name, and for the `shared` pass all that enter it."""
-        named = {sense for tap in taps for part in tap_parts(tap) if (sense := sense_of(part)) is not None}
-        return named | set(self.entering if shared else ())
+        return {sense for tap in taps for sense in tap.senses} | set(self.entering if shared else ())
 
     def encode_batch(
         self,
@@ -636,11 +632,10 @@ class Agent(EncoderHolder, PreTrainedModel):
 
     def _read(self, name: str, seen: Perceived) -> Tapped | None:
         tap = self.tap_of(name)
-        senses = [sense for part in tap_parts(tap) if (sense := sense_of(part)) is not None]
-        if RECALLED in senses and RECALLED not in seen.of_senses and seen.readout is not None:
+        if RECALLED in tap.senses and RECALLED not in seen.of_senses and seen.readout is not None:
             nothing = seen.readout.new_zeros(*seen.readout.shape[:-1], RECALLED_BUDGET, self.config.width)
             seen.of_senses[RECALLED] = Encoded(nothing, torch.zeros_like(nothing[..., 0], dtype=torch.bool))
-        return read_tap(tap, seen, {sense: self.tokens_of(sense) for sense in senses})
+        return tap.read(seen)
 
     # -- the trunk ----------------------------------------------------------------------------------------------------
 
