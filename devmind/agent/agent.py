@@ -47,7 +47,6 @@ from devmind.agent.taps import (
     TapSpec,
     raw_vectors,
 )
-from devmind.agent.text import TextHead
 from devmind.agent.tracker import SENSE, Beliefs, Tracker
 from devmind.agent.trunk import Deep, Trunk, each
 from devmind.errors import ConfigError, DevmindError, PluginError, nearest
@@ -151,6 +150,9 @@ class Agent(EncoderHolder, PreTrainedModel):
         for build, entries in ((self.build_encoder, encoders), (self._build_head, heads)):
             for entry in entries:
                 attempt(build, entry, strict)
+        for entry in heads:
+            if entry["name"] in self.heads:
+                attempt(self._fit_head, entry, strict)
         self._note_raw_senses()
 
     def add_encoder(
@@ -180,7 +182,7 @@ class Agent(EncoderHolder, PreTrainedModel):
         entry = {"name": sense, "part": part, "stage": stage, "options": dict(options or {})}
         self.build_encoder(entry)
         self.config.encoders = [*self.config.encoders, entry]
-        self._note_raw_senses()
+        self._complete()
 
     def add_head(
         self,
@@ -212,9 +214,10 @@ class Agent(EncoderHolder, PreTrainedModel):
         entry |= ({"recalls": True} if recalls else {}) | ({"labels": list(labels)} if labels else {})
         entry |= {"standby": True} if standby else {}
         self._build_head(entry)
+        self._fit_head(entry)
         self._tell_of_silence(entry)
         self.config.heads = [*self.config.heads, entry]
-        self._note_raw_senses()
+        self._complete()
 
     def ensure_encoder(self, sense: str, *arguments: Any, **more: Any) -> bool:
         """`add_encoder`, unless the agent has the sense; returns whether it was added."""
@@ -273,25 +276,38 @@ class Agent(EncoderHolder, PreTrainedModel):
         check_options(factory, entry, inlet)
         with named_seed(self.config.seed, "head", entry["name"]):
             head = factory(inlet, **entry["options"])
-            if isinstance(head, Head):
-                head.borrow(self.trunk)
-        with torch.random.fork_rng(devices=[]):
-            output = _try_out(head) if entry["effector"] else None
-        if output is not None:
-            answer = output.answer()
-            if self.declared(entry["effector"]) is None:
-                shape = answer.shape[2:] if output.horizon > 1 else answer.shape[1:]
-                dtype = "float32" if answer.is_floating_point() else "int64"
-                self.add_effector(entry["effector"], shape, dtype, output.horizon)
-            declared = self.declared(entry["effector"])
-            assert declared is not None
-            declared.check(entry["name"], output, answer)
-        if isinstance(head, TextHead):
-            head.tie(self.encoder(tap.senses[0]))
         self.heads[entry["name"]], self.taps[entry["name"]] = head.to(self.device), tap
-        known = {name: one for name, one in self.heads.items() if isinstance(one, Head)}
-        for one in known.values():
-            one.meet(known)
+
+    def _fit_head(self, entry: Mapping[str, Any]) -> None:
+        """Bind a head that was built, and let it declare its effector; take it out if it does not fit."""
+        name, effector = entry["name"], entry["effector"]
+        try:
+            self._bind(name)
+            with torch.random.fork_rng(devices=[]):
+                output = _try_out(self.head(name)) if effector else None
+            if output is not None:
+                answer = output.answer()
+                if self.declared(effector) is None:
+                    shape = answer.shape[2:] if output.horizon > 1 else answer.shape[1:]
+                    dtype = "float32" if answer.is_floating_point() else "int64"
+                    self.add_effector(effector, shape, dtype, output.horizon)
+                declared = self.declared(effector)
+                assert declared is not None
+                declared.check(name, output, answer)
+        except PluginError:
+            del self.heads[name], self.taps[name]
+            raise
+
+    def _bind(self, name: str) -> None:
+        head = self.heads[name]
+        if isinstance(head, Head):
+            head.bind(self, self.taps[name])
+
+    def _complete(self) -> None:
+        """Tell all parts of one another, now that there is another one."""
+        self._note_raw_senses()
+        for name in self.heads:
+            self._bind(name)
 
     def _tell_of_silence(self, new: Mapping[str, Any]) -> None:
         """Warn if a head can never answer, because an earlier head of its effector and tap always fires."""
