@@ -80,21 +80,6 @@ class Head(nn.Module):
         """The parameters that read the tap, without those that answer; `start_from` copies them."""
         return ()
 
-    def as_sound(self, answers: Tensor) -> Tensor | None:
-        """The sound of its answers [T, ...] for `utter` in T consecutive Moments, float32 [1600 T] at 16 kHz.
-
-        None if its answers are not codes of sound.
-        """
-        return None
-
-    def sound_through(self, answers: Tensor, heard: Tensor) -> Tensor | None:
-        """How T Moments in a row that were `heard`, float32 [1600 T] at 16 kHz, sound as its answers to them, [T, ...],
-        change them: float32 [1600 T].
-
-        None where they are nothing that changes a sound.
-        """
-        return None
-
     def start_from(self, other: Head) -> None:
         """Copy the parameters with which `other` reads the same tap, but not those that answer.
 
