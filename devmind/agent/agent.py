@@ -1164,7 +1164,7 @@ def _try_out(head: Head) -> Output | None:
     try:
         with torch.no_grad():
             return head.respond(tapped.map(lambda x: x.to(next(head.parameters(), x).device)))
-    # Some heads need more than zeros; their answers are checked when they act (`action_selection.py`).
+    # Some heads need more than zeros; their answers are checked when they act.
     except (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, DevmindError):
         return None
 

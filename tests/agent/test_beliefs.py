@@ -6,10 +6,12 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from devmind.agent.detections import Detections, FilterParams, Gaze
 
+from devmind.agent.output import Detections
 from devmind.agent.tracker import (
     Beliefs,
+    FilterParams,
+    Gaze,
     direction,
     greedy_assignment,
     kalman_update,
