@@ -37,7 +37,6 @@ import numpy as np
 
 from devmind.acting.standing import read_results, standing
 from devmind.agent.agent import Agent
-from devmind.agent.taps import taps_trunk
 from devmind.agent.threads import stepping_threads
 from devmind.curriculum.exam import wilson
 from devmind.errors import StaleReading
@@ -188,7 +187,7 @@ class Child:
     def __init__(self, folder: Path, arcs: bool = False) -> None:
         self.agent = Agent.from_pretrained(folder).eval()
         self.heads = standing(self.agent, None if arcs else read_results(folder))
-        self.trunk = any(taps_trunk(self.agent.tap_of(name)) for name in self.heads["look"])
+        self.trunk = any(self.agent.tap_of(name).on_trunk for name in self.heads["look"])
 
     def __call__(self, room: Room, senses: Mapping[str, Any], time_s: float, first: bool) -> np.ndarray:
         if first:

@@ -10,8 +10,7 @@ import torch
 
 from devmind.acting.rollout import Senses
 from devmind.acting.standing import Standing
-from devmind.agent.action_selection import StepOutput
-from devmind.agent.agent import Agent
+from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.batch import Batch, collate_tick
 from devmind.agent.encoders import Encoded
 from devmind.agent.taps import Percepts

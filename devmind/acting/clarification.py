@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from devmind.agent.action_selection import StepOutput
+from devmind.agent.agent import StepOutput
 from devmind.agent.plans import Lack
 
 

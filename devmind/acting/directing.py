@@ -15,8 +15,8 @@ import numpy as np
 from devmind.moment import Moment
 
 if TYPE_CHECKING:
-    from devmind.agent.beliefs import Beliefs
     from devmind.agent.output import Output
+    from devmind.agent.tracker import Beliefs
 
 
 @dataclass(frozen=True)

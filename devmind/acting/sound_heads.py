@@ -7,20 +7,31 @@ those that are examined, bit by bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.acting.spoken_questions import UTTER
+from devmind.acting.spoken_questions import UTTER, Audible
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
-from devmind.agent.heads import Head
 from devmind.moment import Moment
 
 CLEAN, GO_ON = "clean", "go_on"
 """The effectors by which what was heard is cleaned, and goes on; by UTTER it is said again."""
-_SOUNDS_BY = {UTTER: "as_sound", CLEAN: "sound_through"}
+
+
+@runtime_checkable
+class SoundFilter(Protocol):
+    """A head whose answers change the sound that they answer to."""
+
+    def sound_through(self, answers: Tensor, heard: Tensor) -> Tensor:
+        """How T Moments in a row that were `heard`, float32 [1600 T] at 16 kHz, sound through its answers to them,
+        [T, ...]: float32 [1600 T]."""
+
+
+_SOUNDS_BY: dict[str, type] = {UTTER: Audible, CLEAN: SoundFilter}
 
 
 def sounding(agent: Agent, effector: str) -> list[str]:
@@ -31,8 +42,7 @@ def sounding(agent: Agent, effector: str) -> list[str]:
     every = agent.heads_of(effector, standby=True)
     if effector not in _SOUNDS_BY:
         return every if sounding(agent, UTTER) else []
-    by = _SOUNDS_BY[effector]
-    return [name for name in every if getattr(type(agent.head(name)), by) is not getattr(Head, by)]
+    return [name for name in every if isinstance(agent.head(name), _SOUNDS_BY[effector])]
 
 
 def one_ear(heard: Sequence[Moment]) -> Tensor:
@@ -57,7 +67,8 @@ def codes(agent: Agent, heard: Sequence[Moment], codec: str, goes_on: str | None
 
 def cleaned(agent: Agent, heard: Sequence[Moment], head: str) -> np.ndarray:
     """How T Moments sound through what a head answers to them, float32 [1, 1600 T]."""
+    changes = agent.head(head)
+    assert isinstance(changes, SoundFilter)
     with torch.inference_mode():
-        made = agent.head(head).sound_through(answers(agent, heard, head), one_ear(heard))
-    assert made is not None
+        made = changes.sound_through(answers(agent, heard, head), one_ear(heard))
     return np.asarray(made.numpy()[None], np.float32)

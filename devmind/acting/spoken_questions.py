@@ -7,16 +7,15 @@ about is in view. A head of the effector `reply` answers, in the same codes of s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from devmind.acting.actor import Actor
-from devmind.agent.action_selection import StepOutput
-from devmind.agent.agent import Agent
+from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.batch import Batch, at_tick, collate
-from devmind.agent.heads import Head
-from devmind.agent.taps import taps_trunk
 from devmind.moment import TICK_HZ, Moment, Sense
 
 REPLY, UTTER = "reply", "utter"
@@ -29,6 +28,14 @@ SHORTEST, PAUSE = 24, 2
 """Moments that are asked about at least, and those of silence between repetitions."""
 PAGE = "?"
 """The page of the Moment in which an answer is wanted; the encoder `detail` sees only Moments with a page."""
+
+
+@runtime_checkable
+class Audible(Protocol):
+    """A head whose answers for UTTER are codes of sound."""
+
+    def as_sound(self, answers: Tensor) -> Tensor:
+        """The sound of its answers [T, ...] in T consecutive Moments, float32 [1600 T] at 16 kHz."""
 
 
 def is_speech(agent: Agent, heard: Sequence[Moment]) -> bool:
@@ -58,7 +65,7 @@ def ask(agent: Agent, asked: Batch, heads: Sequence[str]) -> StepOutput:
     Args:
         heads: the heads that may answer, in order. If none answers for a row, `acted` is false there.
     """
-    trunk = any(taps_trunk(agent.tap_of(head)) for head in heads)
+    trunk = any(agent.tap_of(head).on_trunk for head in heads)
     n, ticks = asked["first"].shape
     actor = Actor(agent, n, effectors=(REPLY,), trunk=trunk, beliefs=False, standing={REPLY: tuple(heads)})
     for tick in range(ticks - 1):
@@ -73,12 +80,12 @@ def as_asked(heard: Sequence[Moment], sight: Sense | None) -> Batch:
     return collate([[*row[:-1], Moment(row[-1].time_s, {**row[-1].senses, **seen, "text": PAGE}, first=len(row) == 1)]])
 
 
-def sounded(agent: Agent, codes: torch.Tensor) -> np.ndarray | None:
+def sounded(agent: Agent, codes: Tensor) -> np.ndarray | None:
     """The sound of an answer's codes [T, ...], float32 [1, S]; None if no head of `utter` can turn codes into sound."""
     for name in agent.heads_of(UTTER, standby=True):
-        if type(agent.head(name)).as_sound is not Head.as_sound:
+        head = agent.head(name)
+        if isinstance(head, Audible):
             with torch.inference_mode():
-                made = agent.head(name).as_sound(codes.to(agent.device))
-            assert made is not None
+                made = head.as_sound(codes.to(agent.device))
             return np.asarray(made.float().cpu().numpy()[None], np.float32)
     return None

@@ -15,7 +15,6 @@ import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.agent.saving import read_sealed
-from devmind.agent.taps import taps_trunk
 from devmind.bounds import damage, parse_json
 from devmind.errors import CheckpointError, ConfigError, nearest
 
@@ -78,7 +77,7 @@ def check_answering(agent: Agent, answers: Standing) -> None:
 
 def _in_order(agent: Agent, heads: list[str], measures: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
     gains = {name: _gain(name, measures) for name in heads}
-    may = [name for name in heads if not taps_trunk(agent.tap_of(name)) or gains[name] is not None]
+    may = [name for name in heads if not agent.tap_of(name).on_trunk or gains[name] is not None]
     # Sorting is stable: arcs keep their order, and a head that is not better than they are is asked after them.
     return tuple(sorted(may, key=lambda name: 0 if (gains[name] or 0.0) > 0 else 1))
 

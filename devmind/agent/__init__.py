@@ -6,7 +6,7 @@ from typing import Any
 
 _EXPORTS = {
     "Agent": "agent",
-    "StepOutput": "action_selection",
+    "StepOutput": "agent",
     "AgentConfig": "config",
     "SIZES": "config",
     "collate": "batch",

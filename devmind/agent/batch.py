@@ -29,6 +29,10 @@ from devmind.moment import SIGHT_SIZE, TICK_SAMPLES, Action, Moment, Sense
 WORDS_BYTES = 64
 BODY_SIZE = 16
 RECALLED_BUDGET = 4
+READOUT = "readout"
+"""The name of a Moment's last token, beside those of the senses."""
+RECALLED = "recalled"
+"""The name of recalled memories in the tap "trunk:recalled"; they have RECALLED_BUDGET tokens at most, no encoder."""
 
 Batch = dict[str, Any]
 Recall = tuple[Mapping[str, Sense], float]

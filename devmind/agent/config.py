@@ -81,7 +81,7 @@ class AgentConfig(PreTrainedConfig):
         trunk_stage: the stage that the trunk's parameters belong to: "newborn", which the first stage teaches, or ANEW.
         grown: the stage of each of the trunk's grown layers (`Agent.grow`), which are its last ones.
         deep: by stage, the senses whose tokens go through that stage's layers, each with the sense that has to be
-            present besides (`conditional_layers.py`). All tokens go through the layers of a stage not named here.
+            present besides (`trunk.py`). All tokens go through the layers of a stage not named here.
         rebase_at: position at which the window's positions are moved back to small numbers (float32 keeps the
             rotary phases exact to about 1e-3 up to here); at most 32,768.
         hearing: how a stage that brings an ear for speech builds it and its heads, by the names of the settings in

@@ -22,8 +22,7 @@ from torch.nn import functional as F
 
 from devmind.agent import saving
 from devmind.agent.batch import collate_senses, last_tick
-from devmind.agent.encoder_holder import EncoderHolder, attempt
-from devmind.agent.encoders import Encoded
+from devmind.agent.encoders import Encoded, EncoderHolder, attempt
 from devmind.agent.timbre import timbre
 from devmind.moment import TICK_SAMPLES, Sense
 

@@ -1,20 +1,31 @@
-"""Encoders turn the reading of one sense into a few tokens. Here are the base class and the encoders of plain numbers.
+"""Encoders turn the reading of one sense into a few tokens: numbers, the eye, the ear, words and boards.
 
-The eye is in `sight.py`, the ear in `hearing.py`, words and boards in `symbols.py`.
+`EncoderHolder` is what has them by name. Code that uses neither trunk nor heads (naming files, searching memory with a
+picture) imports only this file and torch; the other parts need transformers, which takes seconds to import. Every part
+draws its first weights from a seed of its own name, so a new part leaves all others bit-identical.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from inspect import signature
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from devmind.agent.batch import BODY_SIZE
-from devmind.errors import MomentError, PluginError
+from devmind import plugins
+from devmind.agent.batch import BODY_SIZE, WORDS_BYTES, both_ears, is_one_ear
+from devmind.agent.features import interaural_lags, level_difference, log_mel
+from devmind.agent.saving import allowed
+from devmind.errors import MomentError, PluginError, nearest
+from devmind.moment import SIGHT_SIZE, STANDARD_SENSES, TICK_SAMPLES
+from devmind.seeding import derive_seed, torch_generator
 
 _TYPE_STD = 0.3
 
@@ -197,6 +208,198 @@ class DoneEncoder(Encoder):
         return Encoded(tokens, self.all_present(tokens))
 
 
+# -- the eye ----------------------------------------------------------------------------------------------------------
+
+_GRID_TOKENS = 16
+
+
+def as_planes(picture: Tensor) -> Tensor:
+    """Pictures [N, H, W, C] (uint8, or float in 0..1) as float [N, C, 64, 64] in 0..1, area-resized if needed."""
+    planes = picture.permute(0, 3, 1, 2)
+    planes = planes.float() / 255.0 if planes.dtype == torch.uint8 else planes.float()
+    if planes.shape[-2:] != (SIGHT_SIZE, SIGHT_SIZE):
+        planes = F.interpolate(planes, (SIGHT_SIZE, SIGHT_SIZE), mode="area")
+    return planes
+
+
+class SightEncoder(Encoder):
+    """Four convolutions down to a 4x4 grid, with one token for each cell.
+
+    Channels follow the width (c = width / 8: c, 2c, 4c, 8c). `maps` are `stride1` (the 2C input planes: picture and
+    change, at 64x64), `stride2` (c, 32x32), `stride4`, `stride8` and `stride16`. The change is zero if there was no
+    picture before.
+    """
+
+    sense_dims = 3
+    uses_previous = True
+
+    def __init__(self, width: int, channels: int = 3) -> None:
+        super().__init__(width, n_tokens=_GRID_TOKENS)
+        c = width // 8
+        sizes = [2 * channels, c, 2 * c, 4 * c, 8 * c]
+        layers = [
+            nn.Conv2d(n_in, n_out, 3 if depth else 5, stride=2, padding=1 if depth else 2)
+            for depth, (n_in, n_out) in enumerate(pairwise(sizes))
+        ]
+        for layer in layers:
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+        self.convolutions = nn.ModuleList(layers)
+        self.project = nn.Linear(sizes[-1], width)
+        self.map_channels = {f"stride{2**depth}": size for depth, size in enumerate(sizes)}
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        picture = as_planes(x)
+        if previous is None or previous_present is None:
+            change = torch.zeros_like(picture)
+        else:
+            change = (picture - as_planes(previous)) * previous_present[:, None, None, None]
+        features = torch.cat((picture - 0.5, change), 1)
+        maps = {"stride1": features}
+        for depth, layer in enumerate(self.convolutions):
+            features = F.relu(layer(features))
+            maps[f"stride{2 ** (depth + 1)}"] = features
+        tokens = self.project(features.flatten(2).transpose(1, 2))
+        return Encoded(tokens, self.all_present(tokens), maps)
+
+
+# -- the ear, and other series ----------------------------------------------------------------------------------------
+
+_QUARTERS, _MELS, _LAG, _N_FFT = 4, 64, 12, 512
+_FRAMES = 2 * _QUARTERS
+_QUARTER_SAMPLES = TICK_SAMPLES // _QUARTERS
+_HOP = TICK_SAMPLES // _FRAMES
+
+
+class SoundEncoder(Encoder):
+    """Encodes the log-mel of each ear (two frames a token), and cross-correlation and level difference of the ears.
+
+    The level difference alone does not distinguish left and right well enough; the lags do. Sound of one ear is used
+    for both, with a flag. Of longer sound the last 100 ms are used; shorter sound is padded at its beginning. `maps`
+    has `hidden` (2 width, 1 x 4), from which the tokens are computed: memory uses it, since it keeps more of a voice.
+    It is not among `map_channels`, which dense heads take for pictures.
+    """
+
+    sense_dims = 2
+    counts_ears: ClassVar[bool] = True
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, n_tokens=_QUARTERS)
+        n_features = 2 * 2 * _MELS + (2 * _LAG + 1) + 2
+        self.net = mlp(n_features, 2 * width, width)
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        if x.shape[1] not in (1, 2):
+            raise MomentError(f"Sense 'sound' must have one or two ears; got {x.shape[1]}.")
+        sound = F.pad(both_ears(x.float()), (max(0, TICK_SAMPLES - x.shape[-1]), 0))[..., -TICK_SAMPLES:]
+        first, bend, last = self.net
+        hidden = bend(first(self.features(sound.expand(-1, 2, -1), ~is_one_ear(x))))
+        tokens = last(hidden)
+        return Encoded(tokens, self.all_present(tokens), {"hidden": hidden.transpose(1, 2)[:, :, None]})
+
+    @staticmethod
+    def features(sound: Tensor, stereo: Tensor) -> Tensor:
+        """Features of each 25 ms of sound [N, 2, 1600], float32 [N, 4, 283]; `stereo` bool [N]: it is of two ears."""
+        n = sound.shape[0]
+        mel = log_mel(sound, _N_FFT, _HOP, _MELS)[:, :, :_FRAMES]
+        mel = mel.reshape(n, 2, _QUARTERS, 2 * _MELS).transpose(1, 2).flatten(2)
+        left, right = sound.reshape(n, 2, _QUARTERS, _QUARTER_SAMPLES).unbind(1)
+        level = level_difference(left, right)
+        flag = stereo[:, None].to(level.dtype).expand_as(level)
+        return torch.cat((mel, interaural_lags(left, right, _LAG), torch.stack((level, flag), -1)), -1)
+
+
+class SeriesEncoder(Encoder):
+    """Encodes any series [C, S] as four tokens: strided convolution, mean over each quarter, projection."""
+
+    sense_dims = 2
+
+    def __init__(self, width: int, channels: int) -> None:
+        super().__init__(width, n_tokens=_QUARTERS)
+        self.convolution = nn.Conv1d(channels, width, 9, stride=4, padding=4)
+        self.project = nn.Linear(width, width)
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        features = F.adaptive_avg_pool1d(F.gelu(self.convolution(x.float())), _QUARTERS)
+        tokens = self.project(features.transpose(1, 2))
+        return Encoded(tokens, self.all_present(tokens))
+
+
+# -- words and boards -------------------------------------------------------------------------------------------------
+
+_WORD_BYTES = 8
+WHAT_GAIN, WHERE_GAIN = 3.0, 4.0
+"""Factors on the initial weights of a board's convolutions and keys. With 1, a query attends to all cells alike and a
+cell's content is weak beside its place, so learning what is where takes hundreds of steps to begin.
+"""
+
+
+class WordsEncoder(Encoder):
+    """UTF-8 bytes [64] in chunks of eight; every chunk that is not empty gives one token. It needs no vocabulary."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, n_tokens=WORDS_BYTES // _WORD_BYTES)
+        size = max(8, width // 4)
+        self.embedding = nn.Embedding(256, size)
+        self.net = mlp(_WORD_BYTES * size, width, width)
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        chunks = x.unflatten(-1, (self.n_tokens, _WORD_BYTES))
+        tokens = self.net(self.embedding(chunks.int()).flatten(2))
+        return Encoded(tokens, (chunks != 0).any(-1))
+
+
+class BoardEncoder(Encoder):
+    """A board of any size up to 32x32 to eight tokens: two convolutions, then eight learned queries over the cells.
+
+    Each query attends to the cells with four heads, so boards of any size share the weights and no cell is lost by
+    pooling. `maps` has `cells` (width, H x W): the content in and around each cell, without its place.
+    """
+
+    sense_dims = 3
+    heads = 4
+
+    def __init__(self, width: int, planes: int = 16) -> None:
+        super().__init__(width, n_tokens=8)
+        self.planes = planes
+        self.map_channels = {"cells": width}
+        self.first = nn.Conv2d(planes + 1, width // 2, 3, padding=1)
+        self.second = nn.Conv2d(width // 2, width, 3, padding=1)
+        self.rows = nn.Parameter(torch.randn(32, width) * 0.5)
+        self.columns = nn.Parameter(torch.randn(32, width) * 0.5)
+        self.queries = nn.Parameter(torch.randn(self.n_tokens, width))
+        self.keys_values = nn.Linear(width, 2 * width)
+        self.project = nn.Linear(width, width)
+        with torch.no_grad():
+            self.first.weight.mul_(WHAT_GAIN)
+            self.second.weight.mul_(WHAT_GAIN)
+            self.keys_values.weight[:width].mul_(WHERE_GAIN)
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        n, planes, height, width = x.shape
+        if planes > self.planes or max(height, width) > 32:
+            raise MomentError(
+                f"A board may have up to {self.planes} planes of 32x32 here; got {planes} of {height}x{width}."
+            )
+        x = F.pad(x.to(self.rows.dtype), (0, 0, 0, 0, 0, self.planes - planes))
+        # A plane of ones shows the convolutions where the board ends.
+        x = torch.cat((x, torch.ones_like(x[:, :1])), 1)
+        cells = F.relu(self.second(F.relu(self.first(x))))
+        placed = cells + (self.rows[:height, None] + self.columns[None, :width]).permute(2, 0, 1)
+        keys, values = self.keys_values(placed.flatten(2).transpose(1, 2)).chunk(2, -1)
+
+        def split(tensor: Tensor) -> Tensor:
+            return tensor.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
+
+        queries = split(self.queries).expand(n, -1, -1, -1)
+        looked = F.scaled_dot_product_attention(queries, split(keys), split(values))
+        tokens = self.project(looked.transpose(1, 2).flatten(2))
+        return Encoded(tokens, self.all_present(tokens), {"cells": cells})
+
+
+# -- the encoders of an agent -----------------------------------------------------------------------------------------
+
+
 def default_part(space: Any) -> tuple[str, dict[str, Any]]:
     """Entry point and options of the default encoder for a plugin's own sense, by its Gymnasium Box space.
 
@@ -216,3 +419,145 @@ def default_part(space: Any) -> tuple[str, dict[str, Any]]:
         f"No default encoder fits a space of shape {list(shape)}: expected a vector [K], a series [C, S] or a picture "
         "[H, W, C]; name an encoder part for this sense."
     )
+
+
+KEY_SIZE = 64
+
+
+@contextmanager
+def named_seed(*parts: int | str) -> Iterator[None]:
+    """Draw the first weights of a part from a seed named by `parts`; random numbers outside the block are not affected.
+
+    A part of a saved agent has its weights there, and may have no more of them (`saving.as_large_as_saved`).
+    """
+    with torch.random.fork_rng(devices=[]), allowed():
+        # `torch.manual_seed` would also note for each accelerator where it was called, which costs more than the seed.
+        torch.default_generator.manual_seed(derive_seed(*parts))
+        yield
+
+
+def attempt(build: Callable[[Mapping[str, Any]], None], entry: Mapping[str, Any], strict: bool = False) -> None:
+    """Build a part that the config names. If its plugin is missing, raise (`strict`), or warn and leave it out."""
+    try:
+        build(entry)
+    except PluginError as error:
+        if strict:
+            raise
+        warnings.warn(f"The part '{entry['name']}' is left out, its weights are kept: {error}", stacklevel=2)
+
+
+def check_options(factory: Callable[..., Any], entry: Mapping[str, Any], first: Any) -> None:
+    """Refuse options that a part does not take, or lacks; `first` is its first argument.
+
+    Raises:
+        PluginError: the message names the option.
+    """
+    try:
+        signature(factory).bind(first, **entry["options"])
+    except TypeError as error:
+        raise PluginError(
+            f"'{entry['name']}' cannot be made as {entry['part']} with the options {dict(entry['options'])}: {error}."
+        ) from error
+
+
+class EncoderHolder(nn.Module):
+    """A module that has encoders: what `Agent` and `Describer` have in common.
+
+    Attributes:
+        config: has `width` and `seed`.
+        device: where its encoders compute.
+        encoders: by sense.
+        key_projection: float32 [width, 64].
+    """
+
+    config: Any
+    device: Any
+    encoders: nn.ModuleDict
+    key_projection: Tensor
+
+    def build_encoder(self, entry: Mapping[str, Any]) -> None:
+        """Build one encoder that the config names; PluginError if its plugin is missing."""
+        factory = plugins.load("parts", entry["part"])
+        check_options(factory, entry, self.config.width)
+        with named_seed(self.config.seed, "encoder", entry["name"]):
+            encoder = factory(self.config.width, **entry["options"])
+        self.encoders[entry["name"]] = encoder.to(self.device)
+
+    def add_key_projection(self) -> None:
+        """Make the fixed projection that turns mean tokens into keys."""
+        with allowed():
+            projection = torch.randn(self.config.width, KEY_SIZE, generator=torch_generator(self.config.seed, "key"))
+        self.register_buffer("key_projection", projection)
+
+    def encoder(self, sense: str) -> Encoder:
+        """The encoder of `sense`; PluginError names the nearest if there is none."""
+        if sense not in self.encoders:
+            raise PluginError(f"This agent has no encoder for the sense '{sense}'{nearest(sense, self.encoders)}")
+        return self.encoders[sense]  # type: ignore[return-value]
+
+    @property
+    def in_order(self) -> dict[str, Encoder]:
+        """Encoders by sense, in the fixed order within a Moment: standard senses, then own ones as they were added.
+
+        Senses that stream come last, since tokens that extend a Moment follow those that it began with.
+        """
+        # Each access to a child of a module is a search, and every tick needs the order several times.
+        encoders: dict[str, Any] = dict(self.encoders.items())
+        order = [sense for sense in STANDARD_SENSES if sense in encoders]
+        order += [sense for sense in encoders if sense not in STANDARD_SENSES]
+        return {sense: encoders[sense] for sense in sorted(order, key=lambda sense: encoders[sense].streams)}
+
+    @property
+    def sense_order(self) -> list[str]:
+        """The senses in the order of `in_order`."""
+        return list(self.in_order)
+
+    @property
+    def entering(self) -> list[str]:
+        """The senses, in order, whose tokens are in the same Moment of the trunk."""
+        return [sense for sense, encoder in self.in_order.items() if encoder.enters and not encoder.apart]
+
+    @property
+    def apart(self) -> list[str]:
+        """The senses, in order, whose tokens go through the trunk by themselves."""
+        return [sense for sense, encoder in self.in_order.items() if encoder.enters and encoder.apart]
+
+    def encode_senses(
+        self,
+        senses: Mapping[str, Tensor],
+        present: Mapping[str, Tensor] | None = None,
+        previous: Mapping[str, tuple[Tensor, Tensor]] | None = None,
+        names: Iterable[str] | None = None,
+    ) -> dict[str, Encoded]:
+        """Tokens of senses [*L, ...] over any leading dimensions, without the trunk.
+
+        Args:
+            present: bool [*L] by sense; a sense that is not named is present everywhere. An encoder with `of` or
+                `beside` runs where those senses are present.
+            previous: (last tick's readings [*L, ...], presence bool [*L]) by sense, for encoders that see change.
+            names: the senses to encode; by default all that have an encoder.
+        """
+        chosen = None if names is None else set(names)
+        encoded = {}
+        for name, encoder in self.in_order.items():
+            read, beside = encoder.of or name, encoder.beside or encoder.of or name
+            if read not in senses or beside not in senses or (chosen is not None and name not in chosen):
+                continue
+            x = senses[read].to(self.device)
+            is_present = torch.ones(x.shape[: x.ndim - encoder.sense_dims], dtype=torch.bool, device=x.device)
+            for needed in {read, beside} & set(present or {}):
+                is_present = is_present & (present or {})[needed].to(x.device)
+            before = (previous or {}).get(name) if encoder.uses_previous else None
+            value, known = (None, None) if before is None else (before[0].to(x.device), before[1].to(x.device))
+            if read == "sound" and not encoder.counts_ears:
+                x, value = both_ears(x), None if value is None else both_ears(value)
+            encoded[name] = encode_rows(encoder, x, is_present, value, known)
+        return encoded
+
+    def key(self, encoded: Encoded) -> Tensor:
+        """The key of an encoded sense, float32 [..., 64] of length 1: a fixed projection of the mean token.
+
+        Zeros where the sense is absent.
+        """
+        mean = encoded.mean()
+        return F.normalize((mean @ self.key_projection.to(mean.dtype)).float(), dim=-1)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind import plugins
+from devmind.agent.encoders import Encoder
 from devmind.agent.output import Categorical, Normal, Output, Regression
-from devmind.agent.taps import Tapped
+from devmind.agent.taps import Tap, Tapped
 from devmind.errors import ConfigError, DevmindError, nearest
 
 if TYPE_CHECKING:
@@ -29,6 +30,16 @@ class Inlet:
     width: int
     n_tokens: int
     map_channels: Mapping[str, int] = field(default_factory=dict)
+
+
+class AgentParts(Protocol):
+    """What a head may know of the agent that it belongs to."""
+
+    heads: nn.ModuleDict
+    trunk: Trunk
+
+    def encoder(self, sense: str) -> Encoder:
+        """The encoder of `sense`; PluginError if there is none."""
 
 
 class Head(nn.Module):
@@ -58,35 +69,16 @@ class Head(nn.Module):
         """`forward`, with `targets` for a head that takes them."""
         return self(tapped, targets) if self.takes_targets else self(tapped)
 
-    def meet(self, heads: Mapping[str, Head]) -> None:
-        """Called with all heads of the agent, itself included, each time one is added.
+    def bind(self, agent: AgentParts, tap: Tap) -> None:
+        """Called with the agent's parts once they are complete, and again when more are added; `tap` is its own tap.
 
-        A head that uses another head stores it in a tuple, outside of its own parameters: the other one is saved,
-        taught and counted by itself.
+        A head that uses another part (a head, the trunk, an encoder) stores it in a tuple, outside of its own
+        parameters: the other part is saved, trained and counted by itself.
         """
-
-    def borrow(self, trunk: Trunk) -> None:
-        """Called with the agent's trunk when the head is built. A head that runs the trunk's layers stores the trunk
-        outside of its own parameters, as in `meet`."""
 
     def reading(self) -> Iterable[nn.Parameter]:
         """The parameters that read the tap, without those that answer; `start_from` copies them."""
         return ()
-
-    def as_sound(self, answers: Tensor) -> Tensor | None:
-        """The sound of its answers [T, ...] for `utter` in T consecutive Moments, float32 [1600 T] at 16 kHz.
-
-        None if its answers are not codes of sound.
-        """
-        return None
-
-    def sound_through(self, answers: Tensor, heard: Tensor) -> Tensor | None:
-        """How T Moments in a row that were `heard`, float32 [1600 T] at 16 kHz, sound as its answers to them, [T, ...],
-        change them: float32 [1600 T].
-
-        None where they are nothing that changes a sound.
-        """
-        return None
 
     def start_from(self, other: Head) -> None:
         """Copy the parameters with which `other` reads the same tap, but not those that answer.

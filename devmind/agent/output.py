@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from devmind.agent.detections import Detections
 from devmind.agent.plans import Course, Lack, Plan
-from devmind.errors import ConfigError
+from devmind.errors import ConfigError, PluginError
 
 
 def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
@@ -37,6 +36,45 @@ def fitting(target: Tensor, shape: torch.Size) -> Tensor:
     if target.shape != shape:
         raise ConfigError(f"A target has the shape of the head's answer, {list(shape)}; got {list(target.shape)}.")
     return target
+
+
+@dataclass(frozen=True)
+class Detections:
+    """A head's detections in one tick of N rows, up to M things each, in any order.
+
+    A head gives directions relative to the gaze (`Output.detections`); `seen_from` turns them into the torso's frame.
+    Without embeddings, only the class distinguishes things.
+
+    Args:
+        here: which entries hold a thing, bool [N, M].
+        kind: its class, int64 [N, M]; the head's `labels` are the names of the classes.
+        azimuth_deg, elevation_deg, distance_m: from the eye, left and up positive, float [N, M].
+        sure: the head's probability that the thing is there, [N, M].
+        size_m: its width, [N, M]; None if the head gives none.
+        embedding: its appearance, L2-normalised [N, M, E]; None if the head gives none.
+    """
+
+    here: np.ndarray
+    kind: np.ndarray
+    azimuth_deg: np.ndarray
+    elevation_deg: np.ndarray
+    distance_m: np.ndarray
+    sure: np.ndarray
+    size_m: np.ndarray | None = None
+    embedding: np.ndarray | None = None
+
+    def seen_from(self, pan_deg: np.ndarray, tilt_deg: np.ndarray, where: np.ndarray) -> Detections:
+        """These detections in the torso's frame, for a gaze [N]; rows where `where` bool [N] is false hold nothing."""
+        return Detections(
+            self.here & where[:, None],
+            self.kind,
+            self.azimuth_deg + pan_deg[:, None],
+            self.elevation_deg + tilt_deg[:, None],
+            self.distance_m,
+            np.where(where[:, None], self.sure, 0.0),
+            self.size_m,
+            self.embedding,
+        )
 
 
 class Output:
@@ -128,6 +166,35 @@ class Output:
     def lacks(self, page: str, row: int = 0) -> Lack | None:
         """What a row would need to know to do what the `page` asks; None if nothing. Call it after `kept`."""
         return None
+
+
+@dataclass(frozen=True)
+class Effector:
+    """The form of an effector's action in one tick: an array of this shape and dtype ("float32" or "int64").
+
+    Attributes:
+        horizon: the most ticks that one answer may cover; 1: every tick has an answer of its own.
+    """
+
+    name: str
+    shape: tuple[int, ...] = ()
+    dtype: str = "float32"
+    horizon: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {list(self.shape)}, sequences of up to {self.horizon}"
+
+    def check(self, head: str, output: Output, answer: Tensor) -> None:
+        """Raise PluginError unless `answer` [B, ...] of `output` has this effector's form."""
+        shape, dtype = tuple(answer.shape[1:]), "float32" if answer.is_floating_point() else "int64"
+        sequence = output.horizon > 1
+        if (shape[1:] if sequence else shape, dtype) == (self.shape, self.dtype) and output.horizon <= self.horizon:
+            return
+        got = f"{dtype} {list(shape)}, {'a sequence of ' + str(output.horizon) if sequence else 'no sequence'}"
+        raise PluginError(
+            f"The effector '{self.name}' takes {self}; the head '{head}' answers with {got}. Declare the effector with "
+            "`add_effector` before its first head, or let the head answer in its form."
+        )
 
 
 @dataclass

@@ -14,20 +14,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from devmind import bounds
-from devmind.agent.taps import READOUT
+from devmind.agent.batch import READOUT
 from devmind.checkpointing.files import put
 from devmind.config import HearingConfig
 from devmind.errors import CheckpointError
-
-if TYPE_CHECKING:
-    from devmind.agent.parts import PartHolder
 
 FORMAT_VERSION = 1
 """Increased when the previous version cannot read a folder saved by this one."""
@@ -35,6 +32,19 @@ MODEL_TYPE = "devmind-agent"
 CONFIG, WEIGHTS, CHECKSUMS = "config.json", "model.safetensors", "checksums.json"
 OVER = "over"
 """Entry of `checksums.json`: the folder beside this one that has all other tensors, and the SHA-256 of its weights."""
+
+
+class Saved(Protocol):
+    """What is saved: an agent, with its config and the tensors kept for parts whose plugin is missing."""
+
+    config: Any
+    kept_tensors: dict[str, Tensor]
+
+    def state_dict(self) -> Mapping[str, Tensor]:
+        """All tensors of the parts that were built, by name."""
+
+    def missing_prefixes(self) -> tuple[str, ...]:
+        """Prefixes of the saved tensors of parts that were not built."""
 
 
 def hash_tensors(tensors: Mapping[str, Tensor]) -> str:
@@ -47,7 +57,7 @@ def hash_tensors(tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def all_tensors(agent: PartHolder) -> dict[str, Tensor]:
+def all_tensors(agent: Saved) -> dict[str, Tensor]:
     """All tensors to save: the agent's own, and those kept for parts whose plugin is missing."""
     return {**agent.state_dict(), **agent.kept_tensors}
 
@@ -63,7 +73,7 @@ def to_save(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: _plain(value).clone() for name, value in tensors.items()}
 
 
-def save(agent: PartHolder, folder: Path, over: Path | None = None) -> None:
+def save(agent: Saved, folder: Path, over: Path | None = None) -> None:
     """Write config, weights and checksums into `folder`, which is made if needed.
 
     Args:
@@ -224,20 +234,6 @@ def _verify(folder: Path) -> None:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != _sha256_in(folder, name, entry):
             raise CheckpointError(f"The file '{path}' is damaged: its checksum is not the saved one. Use a backup.")
-
-
-def load_weights(agent: PartHolder, folder: Path, folders: Sequence[Path] | None = None) -> None:
-    """Load the weights into `agent`; those of missing parts are kept for the next save.
-
-    Args:
-        folders: as for `read_tensors`.
-
-    Raises:
-        CheckpointError: the tensors do not fit the agent's parts.
-    """
-    tensors, missing = read_tensors(folder, folders=folders), agent.missing_prefixes()
-    agent.kept_tensors = {name: value for name, value in tensors.items() if missing and name.startswith(missing)}
-    fill(agent, {n: x for n, x in tensors.items() if n not in agent.kept_tensors}, folder)
 
 
 def read_tensors(

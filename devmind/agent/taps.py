@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -23,12 +24,8 @@ from devmind.agent.batch import BODY_SIZE, Batch
 from devmind.agent.encoders import Encoded
 from devmind.errors import MomentError
 
-Tap = str | Sequence[str]
-
-READOUT = "readout"
-"""The name of a Moment's last token, beside those of the senses."""
-RECALLED = "recalled"
-"""The name of recalled memories in the tap "trunk:recalled"; they have RECALLED_BUDGET tokens at most, no encoder."""
+TapSpec = str | Sequence[str]
+"""A tap as it is written: its one part, or its parts."""
 
 
 @dataclass
@@ -123,91 +120,127 @@ def raw_vectors(
     return found
 
 
-def tap_parts(tap: Tap) -> tuple[str, ...]:
-    """The parts of a tap: the members of a tuple, or the tap itself."""
-    return (tap,) if isinstance(tap, str) else tuple(tap)
+@dataclass(frozen=True)
+class TapPart:
+    """One part of a tap.
 
-
-def taps_trunk(tap: Tap) -> bool:
-    """Whether a head with this tap needs the trunk."""
-    return any(part == "trunk" or part.startswith("trunk:") for part in tap_parts(tap))
-
-
-def sense_of(part: str) -> str | None:
-    """The sense whose tokens, or trunk features, a part of a tap reads; None for the readout and raw senses."""
-    return None if part == "trunk" or part.startswith("raw:") else part.removeprefix("trunk:")
-
-
-def raw_sense(part: str) -> str | None:
-    """The sense that a part of a tap reads raw; None for all other parts."""
-    return part.removeprefix("raw:") if part.startswith("raw:") else None
-
-
-def can_read(tap: Tap, senses: Container[str]) -> bool:
-    """Whether a head with this tap has anything to read if only these senses are present."""
-    needs = [sense for part in tap_parts(tap) if (sense := raw_sense(part) or sense_of(part))]
-    return not needs or any(sense in senses for sense in needs)
-
-
-def tapped_senses(tap: Tap) -> tuple[str, ...]:
-    """The senses whose encoder tokens a tap reads; none for the trunk and for raw senses."""
-    return tuple(part for part in tap_parts(tap) if not taps_trunk(part) and not part.startswith("raw:"))
-
-
-def read_tap(tap: Tap, seen: Perceived, n_tokens: Mapping[str, int]) -> Tapped | None:
-    """What a head with this tap reads, or None if none of it was sensed (or the trunk was not run).
-
-    Args:
-        n_tokens: number of tokens by sense, for senses of a tuple that were not sensed.
+    Attributes:
+        sense: the sense that it reads, or RECALLED; None for the readout.
+        on_trunk: it reads the trunk's features; raw: it reads the numbers themselves.
+        n_tokens: number of its tokens, which stand for it among others where it was not sensed.
     """
-    parts = tap_parts(tap)
-    found = [_read_part(part, seen) for part in parts]
-    if taps_trunk(tap) and seen.readout is None and "trunk" in parts:
-        return None
-    here = [each for part, each in zip(parts, found, strict=True) if each is not None and sense_of(part) is not None]
-    if parts == ("trunk",) or (len(parts) == 1 and raw_sense(parts[0])):
-        return found[0]
-    if all(raw_sense(part) for part in parts):
-        here = sorted((each for each in found if each is not None), key=lambda each: -each.tokens.shape[-1])
-    if not here:
-        return None
-    if len(parts) == 1:
-        return here[0]
-    like = here[0]
-    tokens, present, known = [], [], []
-    for part, each in zip(parts, found, strict=True):
-        shape = (*like.present.shape[:-1], n_tokens.get(sense_of(part) or "", 1))
-        width = like.tokens.shape[-1]
-        tokens.append(
-            F.pad(each.tokens, (0, width - each.tokens.shape[-1])) if each else like.tokens.new_zeros(*shape, width)
-        )
-        present.append(each.present if each else like.present.new_zeros(shape))
-        counted = None if each is None else each.known
-        known.append(like.present.new_zeros(shape, dtype=torch.int64) if counted is None else counted)
-    maps = {name: value for each in here for name, value in each.maps.items()}
-    raw = any(raw_sense(part) for part in parts)
-    return Tapped(torch.cat(tokens, -2), torch.cat(present, -1), maps, torch.cat(known, -1) if raw else None)
+
+    sense: str | None
+    on_trunk: bool = False
+    raw: bool = False
+    n_tokens: int = 1
+
+    def __str__(self) -> str:
+        prefix = "trunk" if self.on_trunk else "raw" if self.raw else ""
+        return ":".join(filter(None, (prefix, self.sense)))
+
+    def read(self, seen: Perceived) -> Tapped | None:
+        """What this part reads; None if it was not sensed, or the trunk was not run."""
+        if self.sense is None:
+            if seen.readout is None:
+                return None
+            ones = torch.ones(*seen.readout.shape[:-1], 1, dtype=torch.bool, device=seen.readout.device)
+            return Tapped(seen.readout[..., None, :], ones)
+        if self.raw:
+            return _read_raw(*seen.raw[self.sense]) if self.sense in seen.raw else None
+        found = (seen.of_senses if self.on_trunk else seen.encoded).get(self.sense)
+        return None if found is None else Tapped(found.tokens, found.present, {} if self.on_trunk else found.maps)
 
 
-def _read_part(part: str, seen: Perceived) -> Tapped | None:
-    if part == "trunk":
-        if seen.readout is None:
+@dataclass(frozen=True)
+class Tap:
+    """What a head reads, parsed once, when the head is added.
+
+    Attributes:
+        on_trunk: it needs the trunk.
+        senses: those whose tokens, or trunk features, it reads; `encoded` those of whose encoder it reads the tokens,
+            `raw` those whose numbers it reads.
+    """
+
+    parts: tuple[TapPart, ...]
+
+    @classmethod
+    def of(cls, spec: Tap | TapSpec, tokens_of: Callable[[str], int] = lambda sense: 1) -> Tap:
+        """The tap that `spec` says.
+
+        Args:
+            tokens_of: the number of tokens of a sense, which matters for a tap of several parts.
+        """
+        if isinstance(spec, Tap):
+            return spec
+        parts = list[TapPart]()
+        for part in (spec,) if isinstance(spec, str) else tuple(spec):
+            if part == "trunk":
+                parts.append(TapPart(None, on_trunk=True))
+            elif part.startswith("raw:"):
+                parts.append(TapPart(part.removeprefix("raw:"), raw=True))
+            else:
+                on_trunk = part.startswith("trunk:")
+                sense = part.removeprefix("trunk:")
+                parts.append(TapPart(sense, on_trunk, n_tokens=tokens_of(sense)))
+        return cls(tuple(parts))
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.parts))
+
+    @cached_property
+    def on_trunk(self) -> bool:
+        return any(part.on_trunk for part in self.parts)
+
+    @cached_property
+    def senses(self) -> tuple[str, ...]:
+        return tuple(part.sense for part in self.parts if part.sense is not None and not part.raw)
+
+    @cached_property
+    def encoded(self) -> tuple[str, ...]:
+        return tuple(part.sense for part in self.parts if part.sense is not None and not (part.raw or part.on_trunk))
+
+    @cached_property
+    def raw(self) -> tuple[str, ...]:
+        return tuple(part.sense for part in self.parts if part.sense is not None and part.raw)
+
+    def can_read(self, senses: Container[str]) -> bool:
+        """Whether there is anything to read if only these senses are present."""
+        needs = (*self.senses, *self.raw)
+        return not needs or any(sense in senses for sense in needs)
+
+    def read(self, seen: Perceived) -> Tapped | None:
+        """What a head with this tap reads; None if none of it was sensed (or the trunk was not run)."""
+        found = [part.read(seen) for part in self.parts]
+        if len(found) == 1:
+            return found[0]
+        pairs = list(zip(self.parts, found, strict=True))
+        if any(part.sense is None and each is None for part, each in pairs):
             return None
-        ones = torch.ones(*seen.readout.shape[:-1], 1, dtype=torch.bool, device=seen.readout.device)
-        return Tapped(seen.readout[..., None, :], ones)
-    if (sense := raw_sense(part)) is not None:
-        return _read_raw(sense, seen)
-    on_trunk = part.startswith("trunk:")
-    found = (seen.of_senses if on_trunk else seen.encoded).get(part.removeprefix("trunk:"))
-    if found is None:
-        return None
-    return Tapped(found.tokens, found.present, {} if on_trunk else found.maps)
+        if len(self.raw) == len(self.parts):
+            here = sorted((each for each in found if each is not None), key=lambda each: -each.tokens.shape[-1])
+        else:
+            here = [each for part, each in pairs if each is not None and part.sense is not None and not part.raw]
+        if not here:
+            return None
+        like = here[0]
+        tokens, present, known = [], [], []
+        for part, each in pairs:
+            shape = (*like.present.shape[:-1], part.n_tokens)
+            width = like.tokens.shape[-1]
+            if each is None:
+                tokens.append(like.tokens.new_zeros(*shape, width))
+                present.append(like.present.new_zeros(shape))
+            else:
+                tokens.append(F.pad(each.tokens, (0, width - each.tokens.shape[-1])))
+                present.append(each.present)
+            counted = None if each is None else each.known
+            known.append(like.present.new_zeros(shape, dtype=torch.int64) if counted is None else counted)
+        maps = {name: value for each in here for name, value in each.maps.items()}
+        return Tapped(torch.cat(tokens, -2), torch.cat(present, -1), maps, torch.cat(known, -1) if self.raw else None)
 
 
-def _read_raw(sense: str, seen: Perceived) -> Tapped | None:
-    if sense not in seen.raw:
-        return None
-    value, present = seen.raw[sense]
+def _read_raw(value: Tensor, present: Tensor | None) -> Tapped:
     finite = value.isfinite()
     numbers = F.pad(torch.where(finite, value, 0.0).float(), (0, max(0, BODY_SIZE - value.shape[-1])))
     if present is None:

@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind.agent.encoders import Encoded, Encoder, mlp
-from devmind.agent.heads import Head, Inlet
+from devmind.agent.heads import AgentParts, Head, Inlet
 from devmind.agent.output import Categorical, Output, masked_mean
-from devmind.agent.taps import Tapped
+from devmind.agent.taps import Tap, Tapped
 from devmind.agent.vocabulary import load_pieces, of_pretrained, read_vocabulary
 from devmind.errors import ConfigError, MomentError, PluginError, nearest
 
@@ -221,12 +221,13 @@ class TextHead(Head):
         # A tuple, so that it is no submodule: the table is saved and counted with the encoder.
         self._encoder: tuple[TextEncoder, ...] = ()
 
-    def tie(self, encoder: Encoder) -> None:
-        """Write with the table of this encoder.
+    def bind(self, agent: AgentParts, tap: Tap) -> None:
+        """Write with the table of the encoder whose tokens on the trunk it taps first.
 
         Raises:
             PluginError: it is not an encoder of text, or only one of the two uses patches.
         """
+        encoder = agent.encoder(tap.senses[0] if tap.senses else str(tap))
         if not isinstance(encoder, TextEncoder) or encoder.patched != self.patched:
             raise PluginError(
                 "A head that writes text must tap the trunk's features of a sense of text, and use patches only if the "

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from devmind.agent.action_selection import StepOutput
-from devmind.agent.agent import Agent
+from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.batch import Batch
 from devmind.agent.output import Output
 from devmind.agent.state import State

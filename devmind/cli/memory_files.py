@@ -17,7 +17,7 @@ from devmind.cli.paths import existing
 from devmind.errors import ConfigError, KeptError, StoreError, TracesError
 
 if TYPE_CHECKING:
-    from devmind.agent.encoder_holder import EncoderHolder
+    from devmind.agent.encoders import EncoderHolder
     from devmind.live.remembering.show_and_tell import ShowAndTell
     from devmind.memory import Memory
 

@@ -12,7 +12,7 @@ from devmind.acting import Actor, Senses
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick, to_device
 from devmind.agent.output import Categorical, Normal
-from devmind.agent.taps import Tapped, read_tap, tapped_senses, taps_trunk
+from devmind.agent.taps import Tapped
 from devmind.algorithms.rollout import Tree
 from devmind.errors import ConfigError
 
@@ -25,9 +25,9 @@ def actor_critic(agent: Agent, effector: str, head: str = "", critic: str = "") 
     """
     head, critic = head or f"{effector}_arc", critic or f"{effector}_value"
     taps = agent.tap_of(head), agent.tap_of(critic)
-    if not any(taps_trunk(tap) for tap in taps):
+    if not any(tap.on_trunk for tap in taps):
         return Arc(agent, effector, head, critic)
-    if taps != ("trunk", "trunk"):
+    if any(str(tap) != "trunk" for tap in taps):
         raise ConfigError(
             f"A policy on the trunk and its critic both tap 'trunk'; '{head}' taps '{taps[0]}' and '{critic}' "
             f"'{taps[1]}'."
@@ -65,8 +65,7 @@ class Arc(_HeadAndCritic):
     def __init__(self, agent: Agent, effector: str, head: str, critic: str) -> None:
         super().__init__(agent, effector, head, critic)
         self.tap = agent.tap_of(head)
-        self.senses = tapped_senses(self.tap)
-        self.n_tokens = {sense: agent.encoder(sense).n_tokens for sense in self.senses}
+        self.senses = self.tap.encoded
         self.carried: dict[str, tuple[Tensor, Tensor]] = {}
 
     def read(self, senses: Senses, first: np.ndarray) -> dict[str, Tensor]:
@@ -80,11 +79,11 @@ class Arc(_HeadAndCritic):
         return self._read(senses, np.zeros(n, bool))[0]
 
     def _read(self, senses: Senses, first: np.ndarray) -> tuple[dict[str, Tensor], dict[str, tuple[Tensor, Tensor]]]:
-        needed = {k: v for k, v in senses.items() if k in self.senses or self.tap == f"raw:{k}"}
+        needed = {k: v for k, v in senses.items() if k in self.senses or k in self.tap.raw}
         batch: Batch = to_device(collate_tick(needed, first), self.agent.device)
         with torch.inference_mode():
             seen = self.agent.encode_batch(batch, self.senses, self.carried).map(lambda x: x[:, 0])
-            tapped = read_tap(self.tap, seen, self.n_tokens)
+            tapped = self.tap.read(seen)
         assert tapped is not None, f"the worlds of '{self.tap}' give none of its senses"
         carried = {
             name: (batch["senses"][name][:, 0], batch["present"][name][:, 0])

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from devmind.agent.config import ANEW, by_size
-from devmind.agent.taps import taps_trunk
+from devmind.agent.taps import Tap
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed, Scalars
 from devmind.errors import ConfigError
 
@@ -91,11 +91,7 @@ def trainable(agent: Agent, stage: str | None = None) -> tuple[str, ...]:
         return ("",)
     mine = owned(agent, stage)
     encoders = [entry["name"] for entry in agent.config.encoders if entry["stage"] in mine]
-    heads = [
-        entry["name"]
-        for entry in agent.config.heads
-        if entry["stage"] in mine or taps_trunk(tap if isinstance(tap := entry["tap"], str) else tuple(tap))
-    ]
+    heads = [entry["name"] for entry in agent.config.heads if entry["stage"] in mine or Tap.of(entry["tap"]).on_trunk]
     return (*SHARED, *(f"encoders.{name}." for name in encoders), *(f"heads.{name}." for name in heads))
 
 

@@ -19,7 +19,6 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.agent.output import drifts
-from devmind.agent.taps import can_read, taps_trunk
 from devmind.curriculum.stage import Scalars
 from devmind.errors import ConfigError
 from devmind.learners.distil import divergence
@@ -55,7 +54,9 @@ class SleepLearner(GradientLearner):
     """
 
     def __init__(self, agent: Agent, replay: Replay, *, seed: int, learning_rate: float) -> None:
-        on_trunk = [e["name"] for e in agent.config.heads if e["name"] in agent.heads and taps_trunk(e["tap"])]
+        on_trunk = [
+            e["name"] for e in agent.config.heads if e["name"] in agent.heads and agent.tap_of(e["name"]).on_trunk
+        ]
         trains = ("trunk.", "readout", "slots", *(f"heads.{name}." for name in on_trunk))
         super().__init__(agent, self._loss, seed=seed, learning_rate=learning_rate, trains=trains)
         self.replay = replay
@@ -84,7 +85,7 @@ class SleepLearner(GradientLearner):
         """Weighted divergence from the awake answers, and the drift of other heads; surprises become priorities."""
         replay, asked = self.replay, batch["place"].flatten()
         # Heads that tap senses which no memory of the batch has are left out.
-        guarded = [name for name in self.guarded if can_read(agent.tap_of(name), batch["senses"])]
+        guarded = [name for name in self.guarded if agent.tap_of(name).can_read(batch["senses"])]
         names = [*replay.heads, *guarded]
         seen = agent.perceive(dict(batch), [agent.tap_of(name) for name in names])
         outputs: Any = agent.run_heads(names, seen)

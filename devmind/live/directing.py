@@ -10,10 +10,9 @@ import numpy as np
 import torch
 
 from devmind.acting.directing import Director, Observation
-from devmind.agent.action_selection import StepOutput
-from devmind.agent.agent import Agent
+from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.output import Output
-from devmind.agent.taps import Percepts, can_read
+from devmind.agent.taps import Percepts
 from devmind.bounds import printable
 from devmind.live.loop import DIRECTED
 from devmind.live.remembering.held_object import Square
@@ -81,7 +80,7 @@ def said_by(agent: Agent, percepts: Percepts, head: str) -> Output | None:
     It reads the trunk's features of that step, with window and slots, as its lessons and exams do.
     """
     seen = percepts.seen
-    if head not in agent.heads or not can_read(agent.tap_of(head), {*seen.encoded, *seen.raw}):
+    if head not in agent.heads or not agent.tap_of(head).can_read({*seen.encoded, *seen.raw}):
         return None
     with torch.no_grad():
         return agent.run_heads([head], seen)[head]

@@ -19,8 +19,7 @@ import numpy as np
 
 from devmind.acting.directing import Director
 from devmind.acting.standing import Standing, answering, read_results, standing
-from devmind.agent.action_selection import StepOutput
-from devmind.agent.agent import Agent
+from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
 from devmind.agent.pointing import Pointed, pointed, pointer_of

@@ -19,11 +19,10 @@ from gymnasium import spaces
 from devmind.acting import Actor
 from devmind.acting.in_life import EFFECTORS
 from devmind.acting.standing import Standing, answering, standing
-from devmind.agent.action_selection import StepOutput
-from devmind.agent.agent import Agent
+from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.encoders import Encoded
 from devmind.agent.state import State
-from devmind.agent.taps import Percepts, can_read
+from devmind.agent.taps import Percepts
 from devmind.agent.threads import stepping_threads
 from devmind.live.call_queue import CallQueue
 from devmind.moment import Action, Moment, Sense
@@ -232,7 +231,7 @@ class LiveLoop:
     def _asked(self, percepts: Percepts) -> tuple[str, ...]:
         """Of `heads`, those that have something to read in this tick."""
         there = [name for name in self.heads if name in self.agent.heads]
-        return tuple(name for name in there if can_read(self.agent.tap_of(name), percepts.encoded))
+        return tuple(name for name in there if self.agent.tap_of(name).can_read(percepts.encoded))
 
     def _others(self, senses: Mapping[str, Sense]) -> dict[str, Sense]:
         """The senses without the agent's own voice: other sound cannot be told apart from it, so nothing is heard."""

@@ -1,6 +1,6 @@
 """Uttering: plays the sound that the agent makes itself; codes of sound are first gathered, a second at a time.
 
-A head that answers `utter` by codes can turn a row of them into sound (`Head.as_sound`). This happens in the thread
+A head that answers `utter` by codes can turn a row of them into sound (`Audible`). This happens in the thread
 that speaks. The ear is deaf meanwhile (`Speaking.is_heard`). So an agent that repeats what it hears repeats a second,
 is deaf for as long, and does not hear itself.
 """
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from devmind.acting.spoken_questions import Audible
 from devmind.agent.agent import Agent
-from devmind.agent.heads import Head
 from devmind.live.viewing.hearing import QUIET_DB, level_db
 
 UTTER = "utter"
@@ -56,7 +56,7 @@ class Uttering:
             self.fault = NO_SPEAKER
         elif value.dtype == np.float32:
             self.speaker.act(value)
-        elif not by or type(agent.head(by[0])).as_sound is Head.as_sound:
+        elif not by or not isinstance(agent.head(by[0]), Audible):
             self.fault = NO_SOUND.format(by[0] if by else UTTER)
         elif not hasattr(self.speaker, "play"):
             self.fault = NO_PLAYER
@@ -80,8 +80,9 @@ class Uttering:
 
 def _sound(agent: Agent, head: str, codes: np.ndarray) -> np.ndarray:
     """The sound of codes [T, ...], float32 [1, S]; no samples where it is next to silence."""
+    audible = agent.head(head)
+    assert isinstance(audible, Audible)
     with torch.inference_mode():
-        made = agent.head(head).as_sound(torch.from_numpy(codes).to(agent.device))
-    assert made is not None
+        made = audible.as_sound(torch.from_numpy(codes).to(agent.device))
     sound = np.asarray(made.float().cpu().numpy()[None], np.float32)
     return sound if level_db(sound) >= QUIET_DB else sound[:, :0]

@@ -11,11 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from devmind.agent.encoders import Encoded, Encoder
+from devmind.agent.encoders import BoardEncoder, Encoded, Encoder, as_planes
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
-from devmind.agent.sight import as_planes
-from devmind.agent.symbols import BoardEncoder
 from devmind.agent.taps import Tapped
 
 SIDE = 8

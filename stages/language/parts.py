@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from devmind.agent.agent import Agent
+from devmind.agent.batch import READOUT
 from devmind.agent.config import AgentConfig
 from devmind.agent.decoders import pass_by
-from devmind.agent.taps import READOUT
 from devmind.agent.text import TextEncoder, add_text
 from devmind.errors import ConfigError
 from devmind.learners.gradient import grown_layers, owned_parts

@@ -18,10 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from devmind.agent.heads import Head, Inlet
+from devmind.agent.heads import AgentParts, Inlet
 from devmind.agent.output import masked_mean
-from devmind.agent.taps import Tapped
-from devmind.agent.trunk import Trunk
+from devmind.agent.taps import Tap, Tapped
 from devmind.algorithms.diffusion import (
     SPREAD_OUT,
     HybridDenoiser,
@@ -152,14 +151,12 @@ class PlannerHead(BeliefHead):
         self.add_strides(width, words if length else 0)
         self.add_belief()
 
-    def borrow(self, trunk: Trunk) -> None:
-        """Lend the trunk's layers to a denoiser that has none."""
+    def bind(self, agent: AgentParts, tap: Tap) -> None:
+        """Lend the trunk's layers to a denoiser that has none, and remember the agent's judges of plans, which take
+        part in choosing one."""
         if self.denoiser.config["lent"]:
-            self.denoiser.lend(trunk.both_ways)
-
-    def meet(self, heads: Mapping[str, Head]) -> None:
-        """Remember the agent's judges of plans, which take part in choosing one."""
-        self.judges = tuple(head for head in heads.values() if isinstance(head, JudgeHead))
+            self.denoiser.lend(agent.trunk.both_ways)
+        self.judges = tuple(head for head in agent.heads.values() if isinstance(head, JudgeHead))
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Route:
         tokens = tapped.tokens * tapped.present[..., None]

@@ -19,10 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind.agent.cells import NUMBERS, SCALE_DEG, SIGHT_TOKENS, Cells, NamedCells
-from devmind.agent.detections import Detections
 from devmind.agent.encoders import mlp
 from devmind.agent.heads import Head, Inlet
-from devmind.agent.output import Categorical, Normal, Output, Regression
+from devmind.agent.output import Categorical, Detections, Normal, Output, Regression
 from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError
 

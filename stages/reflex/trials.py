@@ -11,7 +11,6 @@ from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
-from devmind.agent.taps import taps_trunk
 from devmind.curriculum.episodes import of_worlds
 from devmind.curriculum.stage import Context
 from devmind.worlds.nursery.state import MAX_TURN_DEG
@@ -40,7 +39,7 @@ def by_trunk(agent: Agent, effector: str, short_term: bool = True) -> Actor:
 def by_themselves(agent: Agent) -> Standing:
     """The heads on the trunk, by effector: arcs are silenced."""
     heads = {effector: agent.heads_of(effector) for effector in agent.effectors}
-    return {effector: tuple(n for n in names if taps_trunk(agent.tap_of(n))) for effector, names in heads.items()}
+    return {effector: tuple(n for n in names if agent.tap_of(n).on_trunk) for effector, names in heads.items()}
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from devmind.acting.clarification import Inquiry, lacking
-from devmind.agent.action_selection import StepOutput
+from devmind.agent.agent import StepOutput
 from devmind.agent.plans import Lack
 
 

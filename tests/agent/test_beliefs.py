@@ -7,11 +7,24 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from devmind.agent.beliefs import Beliefs, no_beliefs, update
-from devmind.agent.detections import Detections, FilterParams, Gaze
+from devmind.agent.output import Detections
+from devmind.agent.tracker import (
+    Beliefs,
+    FilterParams,
+    Gaze,
+    direction,
+    greedy_assignment,
+    kalman_update,
+    no_beliefs,
+    numbers_of,
+    point,
+    polar_noise,
+    project,
+    recall,
+    shares,
+    update,
+)
 from devmind.agent.tracker import entries as entries_of
-from devmind.agent.tracker import numbers_of, recall, shares
-from devmind.agent.tracking import direction, greedy_assignment, kalman_update, point, polar_noise, project
 from devmind.errors import ConfigError
 
 DT_S = 0.1

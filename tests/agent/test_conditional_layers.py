@@ -11,9 +11,8 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.attention import ReadoutAttention
-from devmind.agent.batch import Batch, collate, collate_recalled
-from devmind.agent.symbols import BoardEncoder
-from devmind.agent.taps import READOUT
+from devmind.agent.batch import READOUT, Batch, collate, collate_recalled
+from devmind.agent.encoders import BoardEncoder
 from devmind.agent.text import add_text
 from devmind.errors import ConfigError
 from devmind.learners.gradient import EARLIER, rate_of
@@ -122,7 +121,7 @@ def test_tick_without_a_page_skips_the_mlp_of_the_grown_layer(
     assert len(asked) == int(batch["present"]["text"].any(0).sum()) < 24
     # A decoder with an unknown kind of attention runs every layer.
     asked.clear()
-    monkeypatch.setattr("devmind.agent.conditional_layers.is_known", lambda attention: False)
+    monkeypatch.setattr("devmind.agent.trunk.is_known", lambda attention: False)
     torch.testing.assert_close(stepped(agent, batch), whole, atol=ATOL, rtol=0)
     assert len(asked) == 24
 

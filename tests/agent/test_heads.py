@@ -9,12 +9,10 @@ import pytest
 import torch
 from torch import distributions
 
-from devmind.agent.action_selection import decide
-from devmind.agent.agent import Agent
+from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.batch import collate
 from devmind.agent.heads import CategoricalHead, DenseHead, Inlet
 from devmind.agent.output import Categorical, Normal, Regression, masked_mean
-from devmind.agent.parts import Effector
 from devmind.agent.taps import Perceived, Tapped
 from devmind.errors import ConfigError, DevmindError, PluginError
 from devmind.moment import Moment
@@ -74,24 +72,29 @@ def test_threshold_decides_firing_and_rest_is_never_answered() -> None:
     assert not (torch.stack(drawn) == 0).any()
 
 
-def test_first_firing_arc_decides_and_other_rows_fall_to_the_next_head() -> None:
-    present = torch.ones(3, 1, dtype=torch.bool)
+def test_first_firing_arc_decides_and_other_rows_fall_to_the_next_head(
+    small_agent: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, present = small_agent(), torch.ones(3, 1, dtype=torch.bool)
     present[2] = False
     arc = Categorical(torch.tensor([[0.0, 9.0], [9.0, 0.0], [0.0, 9.0]]), threshold=0.5)
     replies = {
         "arc": (Tapped(torch.zeros(3, 1, 4), present), arc),
         "trunk": (Tapped(torch.zeros(3, 1, 4), torch.ones(3, 1, dtype=torch.bool)), Regression(torch.full((3,), 7))),
     }
-    move = Effector("move", dtype="int64")
-    answer = decide(move, ["arc", "trunk"], replies.get, 3, None, {})
-    assert answer is not None
+    monkeypatch.setattr(agent, "_ask", lambda name, *_: replies.get(name))
+
+    def asked(*names: str) -> StepOutput:
+        result = StepOutput()
+        agent._answer("move", names, Perceived({}), agent.new_state(3), result, None)
+        return result
+
     # Row 1 does not fire; row 2 has nothing for the arc to read.
-    assert answer.action.tolist() == [1, 7, 7]
-    assert answer.counts == {"arc": 1, "trunk": 2}
-    only_arc = decide(move, ["arc"], replies.get, 3, None, {})
-    assert only_arc is not None
-    assert only_arc.acted.tolist() == [True, False, False]
-    assert decide(move, ["arc"], lambda name: None, 3, None, {}) is None
+    both = asked("arc", "trunk")
+    assert both.action["move"].tolist() == [1, 7, 7]
+    assert both.answered["move"] == {"arc": 1, "trunk": 2}
+    assert asked("arc").acted["move"].tolist() == [True, False, False]
+    assert "move" not in asked("silent").action
 
 
 def test_arcs_answer_without_the_trunk(small_agent: Callable[..., Agent]) -> None:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from devmind.agent import segments
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate
 from devmind.agent.config import SIZES, AgentConfig
 from devmind.agent.ring import Ring
 from devmind.agent.slots import GatedUnit, Slots
+from devmind.agent.trunk import cut_at
 from devmind.errors import ConfigError, DevmindError
 from devmind.moment import Moment
 from devmind.raised import FOLDER
@@ -82,12 +82,12 @@ def test_segments_do_not_depend_on_how_they_are_cut(small_agent: Callable[..., A
 
 def test_batch_is_cut_before_slots_depend_on_their_own_segment() -> None:
     aligned = torch.zeros(3, 100, dtype=torch.bool)
-    assert segments.cut_at(aligned, 16).starts == [0, 32, 64, 96]
-    assert segments.cut_at(aligned[:, :32], 16).starts == [0]
+    assert cut_at(aligned, 16).starts == [0, 32, 64, 96]
+    assert cut_at(aligned[:, :32], 16).starts == [0]
     generator = torch.Generator().manual_seed(0)
     for every in (1, 3, 8):
         first = torch.rand(5, 90, generator=generator) < 0.03
-        cut = segments.cut_at(first, every)
+        cut = cut_at(first, every)
         assert min(b - a for a, b in zip(cut.starts, cut.starts[1:], strict=False)) > every
         for start, stop in zip(cut.starts, [*cut.starts[1:], 90], strict=True):
             writes = cut.late[:, start:stop].any(0).nonzero().flatten() + start

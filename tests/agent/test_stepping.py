@@ -10,7 +10,7 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate, to_device
 from devmind.agent.ring import Ring
-from devmind.agent.segments import cut_at, number_tokens
+from devmind.agent.trunk import cut_at, number_tokens
 from devmind.agent.window import window_mask
 from devmind.errors import DevmindError
 from devmind.testing.laws import ATOL

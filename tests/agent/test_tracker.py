@@ -12,9 +12,8 @@ from torch import Tensor
 
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
-from devmind.agent.beliefs import Beliefs
 from devmind.agent.config import AgentConfig
-from devmind.agent.tracker import CARRY, SENSE, numbers_of
+from devmind.agent.tracker import CARRY, SENSE, Beliefs, numbers_of
 from devmind.errors import PluginError
 from devmind.moment import Moment
 from stages.memory import parts as memory
@@ -124,7 +123,7 @@ def test_beliefs_stay_on_the_cpu_where_they_are_computed(agent: Agent, monkeypat
     percepts = agent.encode(state, moment(EAST, 0, first=True))
     monkeypatch.setattr(type(agent), "device", torch.device("meta"))  # MPS would refuse their float64
     assert agent.tracker is not None
-    assert agent.tracker.track(agent, state, percepts).used.any()
+    assert agent.tracker.track(state.carry, percepts, agent.run_head).used.any()
     assert {value.device.type for value in state.carry[CARRY].values()} == {"cpu"}
 
 

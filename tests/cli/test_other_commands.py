@@ -331,4 +331,4 @@ def test_public_names_load_on_request() -> None:
 def test_every_public_name_of_the_agent_is_where_its_table_says() -> None:
     agent = import_module("devmind.agent")
     offered = {name: getattr(agent, name) for name in agent.__all__}
-    assert offered["StepOutput"].__module__ == "devmind.agent.action_selection"
+    assert offered["StepOutput"].__module__ == "devmind.agent.agent"

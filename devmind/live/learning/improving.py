@@ -20,7 +20,6 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, as_opening, collate
 from devmind.agent.output import drifts
 from devmind.agent.prediction import Residual, predicting, residuals
-from devmind.agent.taps import can_read, taps_trunk
 from devmind.live.learning.following import Following
 from devmind.moment import TICK_HZ, Moment
 from devmind.seeding import numpy_rng
@@ -80,7 +79,9 @@ class Improver:
         self.guarded = [
             entry["name"]
             for entry in agent.config.heads
-            if entry["name"] in agent.heads and taps_trunk(entry["tap"]) and entry["name"] not in self.predicting
+            if entry["name"] in agent.heads
+            and agent.tap_of(entry["name"]).on_trunk
+            and entry["name"] not in self.predicting
         ]
         self.ticks = agent.config.window
         self.rows = max(2, MOMENTS // self.ticks)
@@ -142,7 +143,7 @@ class Improver:
 
     def _guarded(self, batch: Batch) -> list[str]:
         """The guarded heads that have something to read: without a sense, some have nothing."""
-        return [name for name in self.guarded if can_read(self.agent.tap_of(name), batch["senses"])]
+        return [name for name in self.guarded if self.agent.tap_of(name).can_read(batch["senses"])]
 
     def _drawn(self, until: int) -> Batch:
         rng = numpy_rng(0, "live", self.step)

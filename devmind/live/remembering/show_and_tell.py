@@ -18,7 +18,7 @@ from devmind.memory.entry import BEFORE, LOOKED, VIEWS
 from devmind.moment import TICK_HZ, Moment, Sense
 
 if TYPE_CHECKING:
-    from devmind.agent.encoder_holder import EncoderHolder
+    from devmind.agent.encoders import EncoderHolder
 
 EXAMPLE_TICKS = 5 * TICK_HZ
 """Longest example: the sound of its ticks, and its last picture."""

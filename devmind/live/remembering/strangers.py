@@ -36,7 +36,7 @@ from devmind.seeding import numpy_rng
 
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
-    from devmind.agent.encoder_holder import EncoderHolder
+    from devmind.agent.encoders import EncoderHolder
     from devmind.live.viewing.confidence import LessonDensity
 
 VERSION = 2

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.agent.taps import sense_of
 from devmind.bounds import damage
 from devmind.errors import CheckpointError
 from devmind.live.loop import Tick
@@ -72,7 +71,7 @@ class HeardWords:
         self.words = agent.labels_of(HEAD) if HEAD in agent.heads else []
         self._by = ARC if ARC in agent.heads else HEAD
         self.heads = (self._by,) if self.words and self.passed is not False else ()
-        self._ear = sense_of(str(agent.tap_of(HEAD))) if self.heads else None
+        self._ear = agent.tap_of(HEAD).senses[0] if self.heads else None
         self._heard: list[tuple[str, float]] = []
         self._sentence: list[tuple[str, float]] = []
         self._before, self._at_s, self._began_s = "", float("-inf"), float("-inf")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from devmind.agent.action_selection import StepOutput
+from devmind.agent.agent import StepOutput
 from devmind.agent.plans import Plan
 
 

@@ -15,9 +15,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.attention import ReadoutAttention
-from devmind.agent.beliefs import Beliefs
-from devmind.agent.taps import taps_trunk
-from devmind.agent.tracking import project
+from devmind.agent.tracker import Beliefs, project
 from devmind.live.loop import Tick
 from devmind.live.viewing.agreement import SENSE, Overlays
 from devmind.live.viewing.drawing import drawn, jpeg
@@ -52,7 +50,7 @@ class View:
         self._overlay_head = overlay_head(agent)
         self._arcs = {
             name for effector in agent.effectors for name in agent.heads_of(effector, standby=True)
-            if not taps_trunk(agent.tap_of(name))
+            if not agent.tap_of(name).on_trunk
         }  # fmt: skip
         self.overlay_confidence = self._trust(before)
         if before is not None:
@@ -142,7 +140,7 @@ class View:
 def overlay_head(agent: Agent) -> str | None:
     """The first head on sight whose output offers overlays."""
     return next(
-        (name for name in agent.heads if agent.tap_of(name) in (SENSE, (SENSE,), [SENSE]) and _offers(agent, name)),
+        (name for name in agent.heads if str(agent.tap_of(name)) == SENSE and _offers(agent, name)),
         None,
     )
 

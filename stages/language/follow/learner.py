@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import map_tensors
-from devmind.agent.taps import Tapped, read_tap, sense_of, tap_parts
+from devmind.agent.taps import Tapped
 from devmind.curriculum.stage import Rehearsed, Scalars
 from devmind.learners.gradient import GradientLearner
 from devmind.seeding import torch_generator
@@ -94,10 +94,9 @@ def moments_of(agent: Agent, batch: Mapping[str, Any], target: str = "choice") -
     what the bot would do.
     """
     tap = agent.tap_of(FOLLOW)
-    n_tokens = {sense: agent.tokens_of(sense) for part in tap_parts(tap) if (sense := sense_of(part))}
     parts = list[tuple[Tapped, Tensor]]()
     for part in groups(agent, batch):
-        tapped = read_tap(tap, agent.perceive(part, [tap]), n_tokens)
+        tapped = tap.read(agent.perceive(part, [tap]))
         assert tapped is not None, "every Moment of an episode has a page and a view"
         valid = part["valid"].to(agent.device)
         parts.append((only(tapped, valid), part[target].to(agent.device)[valid]))

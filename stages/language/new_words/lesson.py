@@ -23,10 +23,10 @@ from torch.nn import functional as F
 
 from devmind.acting.taught_words import WHAT, teaching, where
 from devmind.agent.agent import Agent
-from devmind.agent.batch import RECALLED_BUDGET, encode_text, encode_words, map_tensors, to_device
+from devmind.agent.batch import RECALLED, RECALLED_BUDGET, encode_text, encode_words, map_tensors, to_device
 from devmind.agent.config import by_size
 from devmind.agent.output import masked_mean
-from devmind.agent.taps import RECALLED, Tapped, read_tap, sense_of, tap_parts
+from devmind.agent.taps import Tapped
 from devmind.algorithms.ridge import fit_ridge
 from devmind.curriculum.stage import Batches, Context, Lesson, Rehearsed, Scalars
 from devmind.learners.gradient import GradientLearner
@@ -215,7 +215,7 @@ def read(agent: Agent, batch: Mapping[str, Any]) -> dict[str, Any]:
     recalled, place, codes = brought_back(agent, batch)
     tap = agent.tap_of(SOUGHT)
     seen = agent.perceive({**batch, "recalled": recalled}, [tap])
-    tapped = read_tap(tap, seen, {of: agent.tokens_of(of) for part in tap_parts(tap) if (of := sense_of(part))})
+    tapped = tap.read(seen)
     assert tapped is not None, "each life has a page, a picture and memories"
     alone = tapped.map(lambda x: x[:, 0])
     compared = {

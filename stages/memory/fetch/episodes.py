@@ -113,7 +113,7 @@ def _noted(actor: Actor, tick: Any) -> dict[str, np.ndarray]:
     if beliefs is None or agent.tracker is None:
         raise ExamError("Reaching for things out of sight needs a tracker; admit the agent to 'memory'.")
     arrays: dict[str, Any] = dict(zip(("values", "age_s", "valid"), entries(beliefs, len(NAMES)), strict=True))
-    given = agent.tracker.entries(agent, beliefs, percepts)
+    given = agent.recall_beliefs(beliefs, percepts)
     arrays |= {"given values": given["senses"]["belief"], "given age_s": given["age_s"], "given valid": given["valid"]}
     for name, encoded in percepts.encoded.items():
         arrays |= {TOKENS + name: encoded.tokens, PRESENT + name: encoded.present}

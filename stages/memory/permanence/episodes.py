@@ -13,12 +13,10 @@ from torch import Tensor
 
 from devmind.acting import Actor, Senses, observations
 from devmind.acting.rollout import Actions
-from devmind.agent.action_selection import StepOutput
-from devmind.agent.agent import Agent
+from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.batch import collate_tick, pad_body, stacked
-from devmind.agent.beliefs import Beliefs
 from devmind.agent.taps import Percepts
-from devmind.agent.tracker import entries
+from devmind.agent.tracker import Beliefs, entries
 from devmind.curriculum.stage import Context
 from devmind.errors import ExamError
 from devmind.seeding import lesson_seeds

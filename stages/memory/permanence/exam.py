@@ -14,8 +14,7 @@ import numpy as np
 
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
-from devmind.agent.tracker import shares
-from devmind.agent.tracking import point
+from devmind.agent.tracker import point, shares
 from devmind.curriculum.episodes import of_lessons, of_worlds
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold

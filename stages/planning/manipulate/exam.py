@@ -16,7 +16,6 @@ from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
-from devmind.agent.taps import taps_trunk
 from devmind.curriculum.episodes import of_lessons, of_worlds
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -113,7 +112,7 @@ def _beside(
 
     floors["random"] = share(at_random(numpy_rng(context.seed, NAME, "random")))
     floors[UNTAUGHT] = share(handler(parts.untaught(agent), n))
-    if any(not taps_trunk(agent.tap_of(name)) for name in agent.heads_of(parts.REACH)):
+    if any(not agent.tap_of(name).on_trunk for name in agent.heads_of(parts.REACH)):
         floors[REACH_ALONE] = share(Actor(agent, n, effectors=[parts.REACH], trunk=False))
     rows = {"words off": share(handler(agent, n, ["words"])), "sight off": share(handler(agent, n, ["sight"]))}
     sight, script = Sight(agent, n), Script(task)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.agent.tracking import project
+from devmind.agent.tracker import project
 from devmind.sessions.pictures import WIDE_HALF_DEG
 from devmind.worlds.nursery.state import COLOUR_NAMES, HAND_HIGH, HAND_LOW, MAX_REACH_M
 from stages.planning.keypoints import KeyPoints

@@ -14,9 +14,9 @@ from torch import nn
 
 from devmind.acting import Senses
 from devmind.agent.agent import Agent
+from devmind.agent.encoders import BoardEncoder
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
-from devmind.agent.symbols import BoardEncoder
 from devmind.agent.taps import Tapped
 from devmind.algorithms.grid_cells import SIDE, truth
 

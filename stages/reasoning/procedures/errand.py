@@ -18,7 +18,7 @@ import numpy as np
 
 from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
-from devmind.agent.beliefs import Beliefs as Things
+from devmind.agent.tracker import Beliefs as Things
 from devmind.curriculum.stage import Context
 from devmind.worlds.nursery import hiding
 from devmind.worlds.nursery.geometry import between_deg

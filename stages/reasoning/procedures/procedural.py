@@ -21,8 +21,8 @@ from stages.reasoning.procedures.terms import MOST_WORK
 from stages.reasoning.procedures.walking import Cells, Walking
 
 if TYPE_CHECKING:
-    from devmind.agent.beliefs import Beliefs as Things
     from devmind.agent.output import Output
+    from devmind.agent.tracker import Beliefs as Things
 
 GONE, THERE_HITS = 0.6, 2
 """A thing whose `elsewhere` is above GONE counts as gone; it counts at all after THERE_HITS sightings."""
@@ -164,7 +164,7 @@ class Procedural:
 
 def things_of_row(things: Things, row: int, labels: list[str]) -> dict[str, Thing]:
     """One row's belief about each class; of several things of a class, the one seen last."""
-    from devmind.agent.tracking import direction
+    from devmind.agent.tracker import direction
 
     azimuth, elevation, _ = direction(things.mean[row])
     by_label = {}

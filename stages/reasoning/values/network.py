@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from devmind.acting import Senses
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoder
-from devmind.agent.taps import Perceived, read_tap, tapped_senses, taps_trunk
+from devmind.agent.taps import Perceived
 from devmind.errors import ConfigError
 
 
@@ -23,11 +23,11 @@ class HeadValues(nn.Module):
     def __init__(self, agent: Agent, head: str, effector: str) -> None:
         super().__init__()
         self.effector, self.tap = effector, agent.tap_of(head)
-        if taps_trunk(self.tap) or not isinstance(self.tap, str):
+        if self.tap.on_trunk or len(self.tap.parts) != 1:
             raise ConfigError(f"Q-learning acts by a head that taps one sense; '{head}' taps '{self.tap}'.")
-        self.sense = self.tap.removeprefix("raw:")
+        [self.sense] = *self.tap.senses, *self.tap.raw
         self.head = agent.head(head)
-        self.encoder: Encoder | None = agent.encoder(self.sense) if tapped_senses(self.tap) else None
+        self.encoder: Encoder | None = agent.encoder(self.sense) if self.tap.encoded else None
 
     def read(self, senses: Senses) -> Tensor:
         """The sense itself, [N, ...]."""
@@ -40,7 +40,7 @@ class HeadValues(nn.Module):
             perceived = Perceived({}, {self.sense: (observation, None)})
         else:
             perceived = Perceived({self.sense: self.encoder(observation)})
-        tapped = read_tap(self.tap, perceived, {})
+        tapped = self.tap.read(perceived)
         assert tapped is not None
         quantiles: Tensor = self.head(tapped).quantiles
         return quantiles

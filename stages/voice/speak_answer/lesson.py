@@ -25,7 +25,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import one_tick
 from devmind.agent.config import by_size
 from devmind.agent.output import masked_mean
-from devmind.agent.taps import Tapped, read_tap
+from devmind.agent.taps import Tap, Tapped
 from devmind.agent.text import BEGIN
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.stage import Context, Lesson
@@ -148,7 +148,7 @@ def perceived(agent: Agent, batch: Mapping[str, Any]) -> Tapped:
     looked_at = one_tick({TEXT: page.to(agent.device).expand(len(sight), -1), SIGHT: sight})
     with torch.no_grad():
         heard = ear.tokens_of(batch["heard"].to(agent.device))
-        seen = read_tap(DETAIL, agent.perceive(looked_at, [DETAIL]), {})
+        seen = Tap.of(DETAIL).read(agent.perceive(looked_at, [DETAIL]))
     assert seen is not None
     n, ticks, _, width = heard.shape
     # The scene is in view in the last Moment, the only one whose maps are read.

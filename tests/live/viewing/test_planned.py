@@ -12,8 +12,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from devmind.agent.action_selection import StepOutput
-from devmind.agent.agent import Agent
+from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.output import Regression
 from devmind.agent.plans import Plan
 from devmind.cli import app

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.agent.tracking import direction
+from devmind.agent.tracker import direction
 from devmind.curriculum.stage import Context
 from devmind.learners.gradient import trainable
 from devmind.testing import tiny_agent, tiny_context

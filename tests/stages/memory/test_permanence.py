@@ -155,7 +155,7 @@ def test_stepping_through_a_room_equals_its_batch(agent: Agent, context: Context
     seeds = episodes.of_delay(np.arange(40), "unmoved", 4)[:2]
     state, ticks, outputs = agent.new_state(2), [], []
     for tick in episodes.ticks(agent, context, "unmoved", seeds):
-        recalled = agent.tracker.entries(agent, tick.beliefs, tick.percepts)
+        recalled = agent.recall_beliefs(tick.beliefs, tick.percepts)
         state, step = agent.step(state, tick.percepts, agent.encode_recalled(recalled), effectors=[], heads=["place"])
         outputs.append(step.outputs["place"].logits)
         ticks.append((tick, recalled))

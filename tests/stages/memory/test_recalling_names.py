@@ -11,10 +11,9 @@ import torch
 
 from devmind import worlds
 from devmind.acting import Actor
-from devmind.agent.agent import Agent
+from devmind.agent.agent import AGE_SCALE, Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.output import Categorical
-from devmind.agent.perceiver import AGE_SCALE
 from devmind.agent.pointing import PointerHead
 from devmind.config import RunConfig
 from devmind.curriculum.exam import LEFT_OUT, SHOWN

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from devmind.agent.beliefs import no_beliefs
+from devmind.agent.tracker import no_beliefs
 from devmind.curriculum.examining import examination
 from devmind.seeding import lesson_seeds
 from devmind.testing import tiny_agent, tiny_context

@@ -13,7 +13,6 @@ from devmind.acting import Actor
 from devmind.acting.spoken_questions import ask
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
-from devmind.agent.taps import read_tap
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examine_skill
 from devmind.curriculum.stage import Context
@@ -217,7 +216,7 @@ def test_the_lesson_gives_the_head_the_input_of_a_life(tmp_path: Path) -> None:
     tap = agent.tap_of(parts.REPLIES)
     for meanwhile in (False, True):
         with torch.no_grad():
-            lived: Any = read_tap(tap, agent.perceive(exam.as_batch(sound, sight, meanwhile), [tap]), {})
+            lived: Any = tap.read(agent.perceive(exam.as_batch(sound, sight, meanwhile), [tap]))
         # Seven frames of silence before it, of which the ear hears six.
         mel = frames(torch.nn.functional.pad(sound, (1600, 0)))[:, 1:]
         alone = lesson.perceived(agent, {"heard": mel, "sight": sight})
