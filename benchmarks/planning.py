@@ -1,7 +1,7 @@
 """How long a plan takes, and how well first plans and walks do by steps and candidates.
 
     python benchmarks/planning.py [--agent DIR] [--out plans.svg] [--threads 1 2] [--size nursery]
-    python benchmarks/planning.py --agent DIR --pairs 20 --steps 1 5 --candidates 1 8 --simulations     # a short run
+    python benchmarks/planning.py --agent DIR --pairs 20 --steps 1 5 --candidates 1 8     # a short run
 
 **Latency** is that of an Actor's tick in which a plan is made: encoders, trunk, moves, points, the critic's choice.
 Cold: from noise alone; warm: from the rest of the last plan. A tick that only follows a plan stands beside them. Beside
@@ -12,9 +12,6 @@ plans that cross no wall, by denoising steps of the points, by denoising steps o
 two as the agent has them. Plans are made without the trunk's features, as in the exam's row. Intervals of 95 % are
 Wilson's. The shares are drawn into `--out` (SVG). With `--episodes N`, N of the exam's episodes are walked with each
 setting besides; nearly all arrive whatever the setting, as the agent plans anew and feels walls.
-**A tree of plans** (Monte Carlo Tree Diffusion, `--simulations`) stands beside candidates with the same number of
-network calls, on the same tasks of `--maze`, with the paired difference and its interval (bootstrap): first plans that
-cross no wall and, where episodes are walked, arrival and SPL.
 `benchmarks/plan_unet.py` compares our denoiser with diffusers' UNet.
 """
 
@@ -47,7 +44,6 @@ from stages.planning.following import TRUNK
 from stages.planning.planner import PlannerHead
 from stages.planning.reinforce.plans import holding
 from stages.planning.route import exam
-from stages.planning.tree import search_in_a_tree
 
 COLD_S, WARM_S = 0.5, 0.1
 """Goals."""
@@ -81,10 +77,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, nargs="*", default=[1, 2, 5, 10, 20], help="denoising steps of the points")
     parser.add_argument("--moves", type=int, nargs="*", default=[1, 2, 5, 10, 20], help="denoising steps of the moves")
     parser.add_argument("--candidates", type=int, nargs="*", default=[1, 2, 5, 10, 20, 50])
-    parser.add_argument("--maze", default="medium", help="maze of episodes and trees")
+    parser.add_argument("--maze", default="medium", help="maze of episodes")
     parser.add_argument("--episodes", type=int, default=0, help="episodes that are walked with each setting")
-    parser.add_argument("--tasks", type=int, default=100, help="first plans of a tree and of candidates")
-    parser.add_argument("--simulations", type=int, nargs="*", default=[20, 60], help="simulations of a tree of plans")
     parser.add_argument("--ticks", type=int, help="ticks after which episodes are cut; default: 1,000")
     parser.add_argument(
         "--no-trunk", action="store_true", help="silence the trunk's features, for a planner taught alone"
@@ -104,7 +98,6 @@ def main() -> None:
             success(agent, context, asked)
             if asked.out is not None:
                 print(f"plot: {asked.out}")
-            beside_candidates(agent, context, asked)
 
 
 def planner_of(folder: Path | None, size: str) -> Agent:
@@ -220,46 +213,6 @@ def walk_of(agent: Agent, context: Context, asked: argparse.Namespace, seeds: np
     with torch.inference_mode():
         actor = Actor(agent, len(seeds), effectors=[parts.WALK])
         return exam.walk(actor, context, asked.maze, seeds, ticks=asked.ticks)
-
-
-def beside_candidates(agent: Agent, context: Context, asked: argparse.Namespace) -> None:
-    """A tree of plans, and independent candidates with the same number of network calls."""
-    head, usual = head_of(agent), head_of(agent).candidates
-    seeds = exam_seeds(asked.episodes or asked.tasks, context.seed, "route", asked.maze)
-    one = head.word_steps + head.steps
-    for simulations in asked.simulations:
-        search_in_a_tree(agent, simulations)
-        calls, found = calls_of(agent), []
-        for tree in (simulations, 0):
-            search_in_a_tree(agent, tree)
-            head.candidates = usual if tree else max(1, round(calls / one))
-            name = f"tree, {tree} simulations" if tree else f"{head.candidates} candidates"
-            plan_ms = float(np.median([ticks(agent)[0] for _ in range(5)]))
-            print(f"\n{name}: {calls_of(agent)} calls, {plan_ms:.0f} ms a plan of one row", flush=True)
-            begun_s = time.process_time()
-            results = {"first plans hold": first_plans(head, asked.maze + TASKS, seeds).chosen.astype(float)}
-            print(f"  first plans of {len(seeds)} rows: {time.process_time() - begun_s:.0f} CPU s", flush=True)
-            if asked.episodes:
-                walked = walk_of(agent, context, asked, seeds)
-                results |= {"arrived": walked.arrived, "SPL": walked.spl}
-            for what, values in results.items():
-                low, high = wilson(int(values.sum()), len(values))
-                print(f"  {what:18} {values.mean():.3f}" + ("" if what == "SPL" else f" [{low:.3f}, {high:.3f}]"))
-            found.append(results)
-        head.candidates = usual
-        for what, ours in found[0].items():
-            print(f"the tree's above theirs, {what}: {paired(ours, found[1][what])}", flush=True)
-
-
-@torch.inference_mode()
-def calls_of(agent: Agent) -> int:
-    """Network calls for a plan from noise alone; a call with n rows counts n."""
-    counted: list[int] = []
-    hook = head_of(agent).denoiser.register_forward_hook(lambda _, given, __: counted.append(len(given[0])))
-    actor = Actor(agent, 1, effectors=[parts.WALK])
-    actor(make_world("pointmaze", "medium", [0]).observe(), np.array([True]))
-    hook.remove()
-    return sum(counted)
 
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 320, 260, 44, 40, 44, 16

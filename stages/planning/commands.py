@@ -63,15 +63,6 @@ Symbols = Annotated[
 Steps = Annotated[
     int | None, typer.Option("--steps", min=1, metavar="N", help="Denoising steps; by default those of the agent.")
 ]
-Simulations = Annotated[
-    int | None,
-    typer.Option(
-        "--simulations",
-        min=1,
-        metavar="N",
-        help="Search a tree of partly denoised plans with N simulations, in place of candidates.",
-    ),
-]
 Horizon = Annotated[
     int | None, typer.Option("--horizon", min=2, metavar="N", help="Points of a plan; by default as many as learned.")
 ]
@@ -100,7 +91,6 @@ def imagine(
     waypoint: Waypoints = None,
     symbols: Symbols = None,
     steps: Steps = None,
-    simulations: Simulations = None,
     horizon: Horizon = None,
     film_: Film = None,
     page: Page = False,
@@ -112,7 +102,7 @@ def imagine(
 ) -> None:
     """Draw several plans to a goal, choose one and follow it. Points and moves of the first plan may be given."""
     kind, _, level = env.partition(":")
-    of_mazes = (start, waypoint or None, symbols, steps, simulations, page or None, guidance)
+    of_mazes = (start, waypoint or None, symbols, steps, page or None, guidance)
     if env.startswith(("BabyAI-", "MiniGrid-")):
         _refuse(
             (*of_mazes, horizon, film_),
@@ -132,8 +122,6 @@ def imagine(
     rules = _maze(env)
     begin, end = _ends(rules, start, goal)
     _refuse_no_file(film_)
-    if simulations and steps:
-        raise ConfigError("A tree has its own denoising levels: give --simulations or --steps, not both.")
     if page:
         _refuse(
             (waypoint or None, symbols, steps, horizon, film_),
@@ -141,7 +129,7 @@ def imagine(
             "--horizon and --show.",
         )
     waypoints, words = dict(_waypoint(one, rules) for one in waypoint or ()), _words(symbols)
-    player = _planner(agent, rules, guidance, simulations)
+    player = _planner(agent, rules, guidance)
     if page:
         _walk(player, rules, begin, end, env, port, open_, seconds)
         return
@@ -181,24 +169,19 @@ def _film(
         raise typer.Exit(1)
 
 
-def _planner(folder: Path | None, rules: PointMazeRules, guidance: float | None, simulations: int | None) -> Agent:
+def _planner(folder: Path | None, rules: PointMazeRules, guidance: float | None) -> Agent:
     """An agent that was taught this maze, set to plan as the options say."""
-    if guidance is not None and (simulations or not isfinite(guidance)):
-        raise ConfigError(
-            "--guidance takes a number such as 1.5. A tree tries several by itself: leave out --simulations."
-        )
+    if guidance is not None and not isfinite(guidance):
+        raise ConfigError(f"--guidance takes a number such as 1.5; got {guidance}.")
     folder = taught_folder(folder, "planning", "route", "to plan")
     with show.loading():
         from stages.planning.parts import ROUTE
-        from stages.planning.tree import search_in_a_tree
 
     agent = taught_agent(folder, "planning", ROUTE, "to plan")
     _refuse_untaught(agent, rules)
     if guidance is not None:
         head: Any = agent.head(ROUTE)
         head.free_guidance = guidance
-    if simulations:
-        search_in_a_tree(agent, simulations)
     return agent
 
 

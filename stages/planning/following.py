@@ -121,12 +121,11 @@ class Route(Output):
             "none": none,
         }
         self.after |= {"pushed": pushed, "moved": moved}
-        for rows in self._together(due, before["made"]):
-            for fresh in (True, False):
-                cold_rows = rows[(cold | around)[rows] == fresh]
-                if len(cold_rows):
-                    start = None if fresh else head.shifted(before["plan"][cold_rows], along[cold_rows])
-                    self._plan(cold_rows, start, before["made"][cold_rows], generator)
+        for fresh in (True, False):
+            rows = (due & ((cold | around) == fresh)).nonzero().squeeze(-1)
+            if len(rows):
+                start = None if fresh else head.shifted(before["plan"][rows], along[rows])
+                self._plan(rows, start, before["made"][rows], generator)
         self._back(back)
         self.after |= {
             name: torch.where(here[:, None], now, before[name])
@@ -138,13 +137,6 @@ class Route(Output):
     def here(self) -> Tensor:
         """Where the agent's place and its goal are known, bool [...]."""
         return self.present[..., [PLACE, GOAL]].all(-1)
-
-    def _together(self, due: Tensor, made: Tensor) -> list[Tensor]:
-        """Groups of rows that are `due`, bool [B], each planned in one call, with the noise of each row's number
-        `made`; a tree has noise of one number only, so it has a group for each."""
-        if self.head.tree is None:
-            return [due.nonzero().squeeze(-1)]
-        return [(due & (made == number)).nonzero().squeeze(-1) for number in made[due].unique()]
 
     def _progress(self, before: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """How far along its plan each row is, in strides, and its distance from the plan, [B] each.

@@ -31,7 +31,6 @@ from devmind.algorithms.diffusion import (
 )
 from devmind.algorithms.diffusion.pipeline import Watch
 from devmind.algorithms.diffusion.schedules import gumbel, noised_to_teach
-from devmind.algorithms.diffusion.tree import Shape
 from devmind.errors import ConfigError
 from devmind.seeding import torch_generator
 from devmind.worlds.pointmaze import MAZES
@@ -51,7 +50,6 @@ from stages.planning.following import (
 )
 from stages.planning.judge import JudgeHead
 from stages.planning.places import CELLS, numbered, scaled, unscaled
-from stages.planning.tree import searched
 
 OWN = "own"
 """Whose layers the denoiser runs; else TRUNK."""
@@ -83,7 +81,6 @@ class PlannerHead(BeliefHead):
         word_steps: steps in which symbols are drawn before the trajectory; 0: side by side with it.
         width, layers, attention_heads, memory, pieces: of the denoiser; scheduler: see `SCHEDULERS`; levels: noise
             levels in teaching.
-        simulations: of a Monte Carlo search over partly denoised plans in place of candidates (`tree`); 0: none.
         layers_of: OWN, or TRUNK: the denoiser runs the trunk's layers in both directions, at the trunk's width. They
             are taught where the trunk is.
         doubt: what a nat of the judge's doubt costs a plan in its marks, where the agent has a judge of plans; 0: the
@@ -102,7 +99,7 @@ class PlannerHead(BeliefHead):
     """Ticks without progress along the plan after which the agent goes back."""
     free_guidance: float = 1.0
     """How much the condition counts (classifier-free guidance); 1: as it was taught, at one network call a step instead
-    of two. A tree tries other values by itself."""
+    of two."""
 
     def __init__(
         self,
@@ -123,7 +120,6 @@ class PlannerHead(BeliefHead):
         pieces: int = 2,
         scheduler: str = "ddim",
         levels: int = 100,
-        simulations: int = 0,
         doubt: float = 3.0,
         layers_of: str = OWN,
     ) -> None:
@@ -137,7 +133,7 @@ class PlannerHead(BeliefHead):
             )
         self.horizon, self.stride, self.follow, self.candidates = horizon, stride, follow, candidates
         self.steps, self.warm_steps, self.word_steps = steps, warm_steps, word_steps
-        self.tree, self.doubt = Shape(simulations) if simulations else None, doubt
+        self.doubt = doubt
         self.judges: tuple[JudgeHead, ...] = ()
         self.scheduler = make_scheduler(scheduler, levels)
         self.read_width = max(inlet.width, 2 * SPREAD_OUT)
@@ -232,19 +228,15 @@ class PlannerHead(BeliefHead):
         Args:
             start: plans to begin from [B, H, 2].
             generator: draws the noise, the same for all rows. Without it `number` names the noise: one number for all
-                rows, or int64 [B], one for each. A search in a tree has one for all rows.
+                rows, or int64 [B], one for each.
             given, words: held besides place and goal: waypoints {point: [B, 2]} and symbols {number: int64 [B]}.
             watch: called at each step, with rows [B * N].
             steps, word_steps: by default the planner's own.
-            candidates: by default the planner's own number, or as many as a search in a tree meets.
+            candidates: by default the planner's own number.
 
         Raises:
             ConfigError: more steps than there are noise levels, or a waypoint beyond the horizon.
         """
-        if self.tree is not None and candidates is None:
-            (only,) = {number} if isinstance(number, int) else set(number.tolist())
-            drawn_plans = searched(self, read, self.tree, start, generator, given, words, watch, only)
-            return self._named(drawn_plans, read, words)
         b, n = len(read.place), candidates or self.candidates
         noise, luck = self._chances(b, n, generator, number, read.place.device)
 

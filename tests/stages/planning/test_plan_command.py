@@ -147,17 +147,6 @@ def test_guidance_changes_plans_and_a_scale_of_1_does_not(folder: Path, tmp_path
     assert points("--guidance", "3") != alone
 
 
-@pytest.mark.usefixtures("few_steps")
-def test_a_tree_of_plans_is_searched_and_shown(folder: Path, tmp_path: Path) -> None:
-    page = tmp_path / "plan.html"
-    came = plan(folder, "--goal", "0,1", "--start", "0,-1", "--show", str(page), "--simulations", "9")
-    assert came.exit_code in (0, 1), came.output
-    assert "10 candidates" in came.output
-    data = json.loads(re.search(r"const data = (\{.*\})", page.read_text())[1])  # type: ignore[index]
-    assert len(data["frames"]) == len(data["marks"]) == 10
-    assert data["marks"][data["chosen"]] == max(data["marks"])
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -167,15 +156,12 @@ def test_a_tree_of_plans_is_searched_and_shown(folder: Path, tmp_path: Path) -> 
         (["--start", "nan,0"], "start is two finite numbers"),
         (["--horizon", "64"], "learned plans of 26 points"),
         (["--steps", "101"], "denoised in 1 to 100 steps"),
-        (["--steps", "5", "--simulations", "5"], "--simulations or --steps, not both"),
         (["--waypoint", "30:0,0"], "the last one is 25"),
-        (["--waypoint", "30:0,0", "--simulations", "5"], "the last one is 25"),
         (["--waypoint", "0:0,4"], "Points 0 and 25 of a plan are its start and its goal"),
         (["--waypoint", "25:0,4"], "waypoints are points 1 to 24"),
         (["--waypoint", "here"], "takes a point's number"),
         (["--waypoint", "²:12,16"], "takes a point's number"),
         (["--guidance", "inf"], "takes a number such as 1.5"),
-        (["--guidance", "2", "--simulations", "5"], "leave out --simulations"),
         (["--symbols", "east,wset"], "did you mean 'west'"),
     ],
 )

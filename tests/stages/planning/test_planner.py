@@ -25,7 +25,6 @@ from stages.planning.parts import HORIZON, ROUTE, WALK
 from stages.planning.places import middles, square, unscaled
 from stages.planning.planner import PlannerHead, interpolated
 from stages.planning.route import trips
-from stages.planning.tree import search_in_a_tree
 
 pytest.importorskip("ogbench")
 FOLLOW = 48
@@ -332,39 +331,6 @@ def test_names_of_strides_are_learned_from_trips(agent: Agent) -> None:
     logits, words = told(held_out, 1000)
     moving = words > 0
     assert (logits.argmax(-1) == words)[moving].float().mean() > 0.75, "chance is 0.25"
-
-
-def test_a_tree_search_over_plans_keeps_their_ends(agent: Agent) -> None:
-    head = head_of(agent)
-    search_in_a_tree(agent, 12)
-    kept, _ = lived(agent, np.arange(2), 3)
-    again, _ = lived(agent, np.arange(2), 3)
-    assert torch.equal(kept[0]["plan"], again[0]["plan"])
-    read, shown = read_of(agent), []
-    place = torch.tensor([[0.4, 0.4], [0.8, 1.2]])
-    found = head.search(
-        read,
-        given={5: place},
-        words={0: torch.tensor([1, 4])},
-        watch=lambda number, x, clean, symbols: shown.append((x, symbols)),
-    )
-    n = found.plans.shape[1]
-    assert n == 13
-    assert found.marks.isfinite().all()
-    made = head.moves(found.plans, read.maze[:, None, None]).argmax(-1)[..., 0] == torch.tensor([[1], [4]])
-    fewer = made < made.amax(-1, keepdim=True)
-    assert torch.equal(found.chosen, found.marks.masked_fill(fewer, -torch.inf).argmax(-1))
-    for at, where in ((0, read.place), (5, place), (-1, read.goal)):
-        torch.testing.assert_close(found.plans[:, :, at], where[:, None].expand(-1, n, -1), atol=ATOL, rtol=0)
-    assert found.symbols[:, :, 0].tolist() == [[1] * n, [4] * n]
-    # The film shows one more plan at a time; a plan that is not reached yet is the best so far.
-    assert len(shown) == n
-    assert shown[0][0].shape == (2 * n, HORIZON, 2)
-    torch.testing.assert_close(unscaled(shown[-1][0]).unflatten(0, (2, n)), found.plans)
-    # A detour asks for one plan between two places, which is drawn as usual.
-    assert head.search(read, candidates=1).plans.shape[1] == 1
-    search_in_a_tree(agent, 0)
-    assert head.search(read).plans.shape[1] == head.candidates
 
 
 def test_guidance_pulls_towards_sounder_strides_and_keeps_given_points(agent: Agent) -> None:

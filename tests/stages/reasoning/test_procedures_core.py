@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import pytest
@@ -11,10 +11,9 @@ from stages.reasoning.procedures.beliefs import Beliefs
 from stages.reasoning.procedures.checking import check
 from stages.reasoning.procedures.intentions import AGAIN
 from stages.reasoning.procedures.interpreter import Interpreter
-from stages.reasoning.procedures.plans import ACHIEVE
+from stages.reasoning.procedures.plans import ACHIEVE, Option
 from stages.reasoning.procedures.reading import read
-from stages.reasoning.procedures.terms import Open, PlanError, Sum, Var, resolve, show, unify
-from stages.reasoning.procedures.utilities import QTable
+from stages.reasoning.procedures.terms import Open, PlanError, Sum, Term, Var, resolve, show, unify
 
 
 def doing(text: str, **actions: Callable) -> tuple[Interpreter, list]:
@@ -397,41 +396,37 @@ def test_a_plan_may_believe_what_a_choice_believes_too() -> None:
     assert sorted(it.beliefs) == [("option",), ("worth", "gold")]
 
 
-def test_the_better_choice_is_learned_and_relearned_after_a_change() -> None:
-    """Two doors: one pays 1 in nine of ten tries, the other in one; then they swap."""
-    rng, pays = np.random.default_rng(1), {"left": 0.9, "right": 0.1}
-    table = QTable(np.random.default_rng(2), epsilon=0.1, least=0.05)
-    library = read("""
-        plan left { for achieve open(Room) do { push(left) } }
-        plan right { for achieve open(Room) do { push(right) } }""")
-    it = Interpreter(library, utilities=table)
-    pushed: list[str] = []
+class LastRewards:
+    """Utilities that value a plan by what its last run earned; what was never tried comes first."""
 
-    def push(door: str) -> None:
-        pushed.append(door)
-        it.earn(float(rng.random() < pays[door]))
+    def __init__(self) -> None:
+        self.earned: dict[str, float] = {}
 
-    it.actions["push"] = push
-    for _ in range(300):
-        assert it.solve(("open", "a"))
-    assert pushed[100:].count("left") > 160
-    pays["left"], pays["right"] = pays["right"], pays["left"]
-    for _ in range(600):
-        assert it.solve(("open", "a"))
-    assert pushed[700:].count("right") > 160
-    again = QTable(np.random.default_rng(3))
-    again.load_state_dict(table.state_dict())
-    assert again.q == table.q
-    assert set(table.q) == {(("open", "a"), "left"), (("open", "a"), "right")}
+    def values(self, goal: Term, options: Sequence[Option]) -> list[float]:
+        return [self.earned.get(option.plan.name, np.inf) for option in options]
+
+    def choose(self, values: Sequence[float]) -> int:
+        return int(np.argmax(values))
+
+    def situation(self, goal: Term) -> Term:
+        return goal
+
+    def ended(self, situation: Hashable, option: Option, reward: float, ok: bool) -> None:
+        assert ok
+        self.earned[option.plan.name] = reward
 
 
-def test_a_meta_plan_sees_learned_values() -> None:
-    table = QTable(np.random.default_rng(0), epsilon=0.0)
-    library = read("""
-        plan left { for achieve open do { push(0) } }
-        plan right { for achieve open do { push(1) } }
+@pytest.mark.parametrize("meta", ["", """
         plan best { for choose open as C when worth(C, Name, W) and not (worth(C, _, More) and More > W)
-            do { pick Name } }""")
+            do { pick Name } }"""], ids=["by utilities", "by a meta plan"])  # fmt: skip
+def test_learned_values_choose_and_a_meta_plan_sees_them(meta: str) -> None:
+    table = LastRewards()
+    library = read(
+        """
+        plan left { for achieve open do { push(0) } }
+        plan right { for achieve open do { push(1) } }"""
+        + meta
+    )
     it, pushed = Interpreter(library, utilities=table), list[int]()
 
     def push(value: int) -> None:
@@ -443,6 +438,7 @@ def test_a_meta_plan_sees_learned_values() -> None:
         assert it.solve(("open",))
     assert set(pushed[:2]) == {0, 1}
     assert set(pushed[2:]) == {1}
+    assert table.earned == {"left": 0.0, "right": 1.0}
 
 
 def test_applicable_plans_equal_a_search_of_all_plans_and_beliefs() -> None:
