@@ -16,7 +16,7 @@ from devmind.errors import DevmindError, StoreError
 from devmind.moment import Moment
 
 Say = Callable[[str, Sequence[Moment]], Mapping[str, Any]]
-"""Handles words and their sound, and gives the answer, as `Commands.hear`; empty for none."""
+"""Handles words and their sound, and gives the answer, as `Life.hear`; empty for none."""
 UNSURE = "…"
 """Shown for a sentence without any sure word."""
 WAITING = 2

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.live.commands import PAUSED
+from devmind.live.life import PAUSED
 from devmind.live.loop import LiveLoop, Tick
 from devmind.live.remembering.answering import OwnWords
 from devmind.live.uttering import GATHERED, NO_SOUND, NO_SPEAKER, Uttering
@@ -74,10 +74,10 @@ def home(run: Path, tmp_path: Path) -> Iterator[Home]:
 
 def test_answer_to_typed_words_is_said_aloud(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     mouth, life = home.life.speaker, home.life
-    monkeypatch.setattr("devmind.live.commands.Dialogue.reply", lambda *given: None)  # like an agent that cannot write
+    monkeypatch.setattr("devmind.live.life.Dialogue.reply", lambda *given: None)  # like an agent that cannot write
     answers = [life.do("say", {"text": text})["answer"] for text in ("hello", "what do you see?")]
     assert mouth.said == answers
-    monkeypatch.setattr("devmind.live.commands.Dialogue.reply", lambda *given: OwnWords("a red ball.", 0.9, None))
+    monkeypatch.setattr("devmind.live.life.Dialogue.reply", lambda *given: OwnWords("a red ball.", 0.9, None))
     life.do("say", {"text": "what is that?"})
     assert mouth.said[2:] == ["a red ball."], "its own words, where it has some"
     life.do("pause", {"on": True})

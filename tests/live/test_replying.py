@@ -16,6 +16,7 @@ from devmind.acting.spoken_questions import REPLY, as_asked, ask, sounded
 from devmind.agent.agent import Agent
 from devmind.live.life import Life
 from devmind.live.loop import Tick
+from devmind.live.options import LiveOptions
 from devmind.live.replying import EXAM, Replied, Replying
 from devmind.live.viewing.heard_words import END_S, LEAD_S, HeardWords
 from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
@@ -109,7 +110,7 @@ def test_spoken_question_in_a_strange_room_is_not_answered_by_ear(
 ) -> None:
     """The test of written answers holds for spoken ones too."""
     strange = SimpleNamespace(is_unlike=lambda agent, sight: True)
-    monkeypatch.setattr("devmind.live.commands.density_of_lessons", lambda agent, hashes: strange)
+    monkeypatch.setattr("devmind.live.life.density_of_lessons", lambda agent, hashes: strange)
     home.live(3)
     home.say("what", "is", "that")
     home.until(lambda: home.life.speaker.said)
@@ -174,8 +175,8 @@ def test_packaged_voice_agent_answers_in_a_life_as_in_its_exam(tmp_path: Path) -
     clock, ear = VirtualClock(), SoundMailbox()
     eye, answered = Mailbox("sight", clock, looks_itself=True), list[str]()
     room = Room({"eye": eye, "ear": ear}, now=clock.now, sleep=clock.sleep)
-    named = {REPLY: (parts_of_voice.REPLIES,)}
-    with Life(agent, room, Memory(open_store(None)), folder, speaker=mouth, answers=named) as life:
+    options = LiveOptions(folder, {}, answers={REPLY: (parts_of_voice.REPLIES,)})
+    with Life(agent, room, Memory(open_store(None)), options, speaker=mouth) as life:
         ticks = life.loop.ticks()
         for wave, sight in zip(some.waves, some.shown.sight, strict=True):
             sound = np.pad(wave, (TICK_SAMPLES, -len(wave) % TICK_SAMPLES + 20 * TICK_SAMPLES))

@@ -17,6 +17,7 @@ import pytest
 from devmind.agent.agent import Agent
 from devmind.live.life import Life
 from devmind.live.loop import Tick
+from devmind.live.options import LiveOptions
 from devmind.live.remembering.answering import OwnWords
 from devmind.live.serving.hub import Hub
 from devmind.live.speech_handler import WAITING, SpeechHandler
@@ -57,7 +58,7 @@ class Spoken:
         self.eye, self.camera = Mailbox("sight", clock), SyntheticCamera()
         room = Room({"eye": self.eye, "ear": self.ear}, now=clock.now, sleep=clock.sleep)
         agent = Agent.from_pretrained(folder)
-        self.life = Life(agent, room, Memory(open_store(None)), folder, hub=Hub(), speaker=speaker)
+        self.life = Life(agent, room, Memory(open_store(None)), LiveOptions(folder, {}), hub=Hub(), speaker=speaker)
         self.ears = self.life.heard = Ears(agent)
         self._ticks, self._lived = self.life.loop.ticks(), 0
 
@@ -121,7 +122,7 @@ def test_spoken_question_is_answered_aloud_as_a_typed_one(home: Spoken, monkeypa
         asked.append(text)
         return OwnWords("a cup.", 0.9, None)
 
-    monkeypatch.setattr("devmind.live.commands.Dialogue.reply", reply)
+    monkeypatch.setattr("devmind.live.life.Dialogue.reply", reply)
     home.live(3)
     home.say("what", "is", "that")
     home.live(round(END_S * 10) - 2)
@@ -253,7 +254,7 @@ def test_words_in_what_is_no_speech_are_not_answered(home: Spoken, kind: str, mo
         asked.append(text)
         return OwnWords("a cup.", 0.9, None)
 
-    monkeypatch.setattr("devmind.live.commands.Dialogue.reply", reply)
+    monkeypatch.setattr("devmind.live.life.Dialogue.reply", reply)
     agent = home.life.loop.agent
     agent.head(parts_of_voice.KINDS_ARC).answer[-1].bias.data[KINDS.index(kind)] = 99.0  # type: ignore[union-attr,operator,index]
     home.live(3)

@@ -26,6 +26,7 @@ from devmind.agent.agent import Agent
 from devmind.errors import StaleReading
 from devmind.live.life import Life
 from devmind.live.loop import Tick
+from devmind.live.options import LiveOptions
 from devmind.live.serving.hub import Hub
 from devmind.live.speaking import Speaking
 from devmind.live.viewing import overlay_confidence
@@ -145,12 +146,12 @@ def answer_heard(living: Living, ear: Microphone, speaking: Speaking) -> tuple[f
 def test_a_spoken_question_gets_a_spoken_answer(server: Path) -> None:
     folder, clock, mailbox = raised()["after-voice"], VirtualClock(), SoundMailbox()
     room, memory = Room({"ear": mailbox}, now=clock.now, sleep=clock.sleep), Memory(open_store(None))
-    said = bank("pulse", 0, 8, UNSEEN_PHRASES, False)
+    said, options = bank("pulse", 0, 8, UNSEEN_PHRASES, False), LiveOptions(folder, {})
     with (
         Microphone() as ear,
         Speaker() as mouth,
         Speaking(mouth) as speaking,
-        Life(Agent.from_pretrained(folder), room, memory, folder, hub=Hub(), speaker=speaking) as life,
+        Life(Agent.from_pretrained(folder), room, memory, options, hub=Hub(), speaker=speaking) as life,
     ):
         settled(ear)
         living, asked_for, heard = Living(life, mailbox), set(said.texts[CHOSEN].split()), list[str]()
@@ -187,12 +188,12 @@ def test_a_spoken_question_about_the_view_is_answered_in_the_agents_voice(server
         right = np.flatnonzero(exam.replied(agent, some).meant == some.shown.words)
     assert len(right) >= 4, "it answers most questions rightly from the file"
     wave, sight, word = some.waves[right[0]], some.shown.sight[right[0]], some.shown.words[right[0]]
-    made: list[Callable[[], np.ndarray]] = []
+    made, options = list[Callable[[], np.ndarray]](), LiveOptions(folder, {}, answers={REPLY: (REPLIES,)})
     with (
         Microphone() as ear,
         Speaker() as mouth,
         Speaking(mouth) as speaking,
-        Life(agent, room, memory, folder, hub=Hub(), speaker=speaking, answers={REPLY: (REPLIES,)}) as life,
+        Life(agent, room, memory, options, hub=Hub(), speaker=speaking) as life,
     ):
         play = speaking.play
 
