@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -18,11 +18,11 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from devmind.acting.abilities import LAPSE_S, Ability, Look, Reply, Sentence, load_abilities
 from devmind.acting.clarification import Inquiry, lacking
 from devmind.acting.recall import PAGE
-from devmind.acting.spoken_questions import is_speech
+from devmind.acting.sentences import teaching
 from devmind.acting.standing import answering, read_results, standing
-from devmind.acting.taught_words import answers_by_looks, teaching
 from devmind.agent.action_selection import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
@@ -35,27 +35,11 @@ from devmind.agent.threads import stepping_threads
 from devmind.errors import ConfigError, StoreError, TracesError, bound, nearest, without_secrets
 from devmind.live.ages import ages
 from devmind.live.directing import Directing, placed
-from devmind.live.echoing import Echoing, requested
 from devmind.live.learning.learner import LiveLearner
 from devmind.live.loop import LiveLoop, LiveSummary, Tick
 from devmind.live.options import LiveOptions
 from devmind.live.recording import Recording
-from devmind.live.remembering.answering import (
-    CANNOT,
-    ELSEWHERE,
-    LAPSE_S,
-    NO_WORDS,
-    Dialogue,
-    OwnWords,
-    answer,
-    can_write,
-    example_questions,
-    greeting,
-    is_name,
-    is_taught,
-    learned,
-    questions,
-)
+from devmind.live.remembering.answering import CANNOT, answer, greeting, learned
 from devmind.live.remembering.asking import STEADY_S, Asking
 from devmind.live.remembering.naming import Naming
 from devmind.live.remembering.press import Holding
@@ -65,13 +49,8 @@ from devmind.live.remembering.remembered import as_asked, as_held, as_shown, rem
 from devmind.live.remembering.show_and_tell import ShowAndTell, proper_name
 from devmind.live.remembering.strangers import density_of_lessons
 from devmind.live.remembering.teaching_sentences import is_short_reply, name_in, name_in_reply
-from devmind.live.remembering.wondering import Wondering
-from devmind.live.remembering.word_questions import answer_by_look, is_about_one
-from devmind.live.replying import Replying
 from devmind.live.serving.hub import Hub
 from devmind.live.speech_handler import SpeechHandler
-from devmind.live.uttering import UTTER, Uttering
-from devmind.live.viewing.heard_words import HeardWords
 from devmind.live.viewing.view import View, said
 from devmind.memory import Entry, Memory, Named, Pointer
 from devmind.memory.entry import LOOKED, VIEWS
@@ -111,10 +90,12 @@ class Life:
         recording: None where nothing may be recorded; it starts at once if `options.record` names a file.
         hub: receives the views; None without a page.
         speaker: plays what the agent utters. One with a voice (`say(text)`, as `Speaking`) speaks the agent's words and
-            answers, also to speech (`hear`); while it sounds (`is_heard`) the agent is deaf.
+            answers, also to speech (`reply`); while it sounds (`is_heard`) the agent is deaf.
         learner: learns from the recording in a separate process; the caller starts and ends it.
 
     Attributes:
+        results: of the agent's exams; None if it was never examined.
+        abilities: all that are installed, by name; those that the present agent has are asked.
         sees: what the agent saw in the last tick; None without sight.
         wanted: the question of a head, as long as it lacks the answer; None: no question.
     """
@@ -134,13 +115,11 @@ class Life:
         self.room, self.memory, self.options, self.recording, self.hub = room, memory, options, recording, hub
         self.speaker, self.learner, self.sure = speaker, learner, options.config.sure
         self.answers, self._speaks = options.answers, False
-        self.uttering, self.replying = Uttering(speaker), Replying(speaker, self.answers, self.sure)
-        self.echoing = Echoing(speaker, self.answers)
         self.ages = {age.id: age for age in ages(options.agent)}
         met = (options.agent.resolve(), options.taught)
         self.age = next(age.id for age in self.ages.values() if (age.folder, age.taught) == met)
         self.child, self.recent, self.holding = ShowAndTell(agent, memory), RecentBuffer(1 / room.dt_s), Holding()
-        self.naming, self.asking, self.wondering = Naming(self.child), Asking(options.config.asks), Wondering(memory)
+        self.naming, self.asking = Naming(self.child), Asking(options.config.asks)
         self.recalling = Recalling(self.child, options.config.memory, self.keeps, recorded=self.recorded)
         self.sees: Sense | None = None
         self.wanted: Wanted | None = None
@@ -150,11 +129,14 @@ class Life:
         self._pointed: Pointed | None = None
         self._named: Mapping[str, Named] | None = None
         self._predicted: tuple[Moment, Mapping[str, Output]] | None = None
-        watchers = {"recording": self._keep, "memory": self._remember, "page": self._show, "learner": self._learn}
+        watchers = {
+            "abilities": self._see, "recording": self._keep, "memory": self._remember, "page": self._show,
+            "learner": self._learn,
+        }  # fmt: skip
         self.directing = Directing(options.director, self.note) if options.director else None
-        results = read_results(options.agent)
+        self.results = read_results(options.agent)
         self.loop = LiveLoop(
-            agent, room, watchers=watchers, recalled=self._recall, results=results, answers=self.answers,
+            agent, room, watchers=watchers, recalled=self._recall, results=self.results, answers=self.answers,
             directed=self._direct if self.directing else None, hears_itself=self._hears_itself,
         )  # fmt: skip
         sha256 = agent.sha256()
@@ -163,7 +145,6 @@ class Life:
         self._weights_since_s = time.monotonic()
         self._growing = threading.Lock()
         self._taught: dict[int, Entry] = {}  # by id, in order; several threads teach and undo
-        self._dialogue = Dialogue(self.sure)
         self._talked_s, self._talked_with, self._remarked = float("-inf"), agent, False
         self._commands: dict[str, Callable[..., dict[str, Any]]] = {
             "press": self._press, "teach": self._teach, "undo": self._undo, "forget": self._forget,
@@ -173,8 +154,9 @@ class Life:
         if options.record is not None:
             self.begin_recording()
         self.view = View(agent, self.sure) if hub else None
-        self.spoken_to = SpeechHandler(self.hear, self.say_aloud)
-        self._listen(agent, results)
+        self.spoken_to = SpeechHandler(self.reply, self.say_aloud)
+        self.abilities = load_abilities(self)
+        self._begin_abilities()
 
     # -- for the command line and the page -----------------------------------------------------------------------
 
@@ -198,7 +180,8 @@ class Life:
             closing.push(self.naming)
             closing.push(self.recalling)
             closing.push(self.spoken_to)
-            closing.push(self.wondering)
+            for ability in self.abilities.values():
+                closing.callback(ability.close)
 
     @property
     def mailboxes(self) -> list[Any]:
@@ -215,7 +198,7 @@ class Life:
             "type": "welcome", "mode": "live", "camera": self._origin("sight"), "microphone": self._origin("sound"),
             "hz": round(1 / self.room.dt_s, 3), "private": self.recording is None, "version": version("devmind"),
             "ages": [{"id": age.id, "label": age.label, "new": age.new} for age in self.ages.values()],
-            "age": self.age, "questions": example_questions(self.loop.agent),
+            "age": self.age, "questions": self._questions(),
             "examples": examples, "can_record": self.recording is not None,
             "paused": self.loop.paused, "command": self.options.command, "simulated": self.room.is_simulated,
             "instructions": list(self.room.instructions),
@@ -235,12 +218,45 @@ class Life:
         with stepping_threads():
             return call()
 
-    def _between(self, do: Callable[[], T]) -> T:
-        """Run it in the loop's thread, between two ticks."""
+    # -- for abilities --------------------------------------------------------------------------------------------
+
+    @property
+    def agent(self) -> Agent:
+        """The agent that lives now."""
+        return self.loop.agent
+
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        """Hashes of the encoders that make memory's keys, by sense."""
+        return self.child.hashes
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether somebody may see the page, or speech is answered."""
+        return self.hub is not None or self._has_voice
+
+    def between(self, do: Callable[[], T]) -> T:
+        """Run it in the loop's thread, between two ticks; from any other thread."""
         return self.loop.calls.ask(do)
 
+    def note(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Write a note to the recording, if there is one."""
+        if self.recording:
+            self.recording.note(kind, data)
+
+    def is_elsewhere(self, sight: Sense | None) -> bool:
+        """Whether a picture is unlike those of the agent's lessons."""
+        if not isinstance(sight, np.ndarray):
+            return False
+        agent = self.agent
+        hashes = self.child.hashes if self.child.agent is agent else None
+        density = density_of_lessons(agent, hashes)
+        return density is not None and density.is_unlike(agent, sight)
+
+    # -- commands, each in the thread that asks ---------------------------------------------------------------------
+
     def _press(self, on: bool) -> dict[str, Any]:
-        self._between(self.holding.begin if on else self.holding.end)
+        self.between(self.holding.begin if on else self.holding.end)
         return {"on": on}
 
     def _teach(self, name: str, of: str = "auto") -> dict[str, Any]:
@@ -256,7 +272,7 @@ class Life:
         entry = self.child.teach(name, shown, self.recorded(since_s, shown.time_s))
         self._taught[entry.id] = entry
         if "sight" in shown.senses:
-            self._between(self.asking.settle)
+            self.between(self.asking.settle)
         self._has_learned("name_taught", {"id": entry.id})
         frames = len(np.atleast_1d(shown.senses.get(VIEWS, ())))
         examples = self.child.names.known()
@@ -278,13 +294,13 @@ class Life:
             if self.loop.paused:  # what was sensed before the pause is not what is meant now
                 raise StoreError(PAUSED)
             if of != "heard":
-                self._between(holding.begin)
+                self.between(holding.begin)
                 give_up_s = time.monotonic() + PATIENCE_S
-                while (left_s := self._between(lambda: holding.left_s)) > 0 and time.monotonic() < give_up_s:
+                while (left_s := self.between(lambda: holding.left_s)) > 0 and time.monotonic() < give_up_s:
                     time.sleep(left_s)
-            return self._between(lambda: (self._since_s(), *self._shown(of)))
+            return self.between(lambda: (self._since_s(), *self._shown(of)))
         finally:
-            self._between(holding.end)
+            self.between(holding.end)
 
     def _since_s(self) -> float:
         """The earliest time, on the room's clock, of anything that an example may be made of."""
@@ -348,7 +364,7 @@ class Life:
     def _has_learned(self, kind: str, what: Mapping[str, Any]) -> None:
         """Tell the naming thread and the recording: by number, because a recorded name would survive forgetting."""
         self.naming.changed()
-        self._between(lambda: self.note(kind, what))
+        self.between(lambda: self.note(kind, what))
 
     def _memories(self) -> dict[str, Any]:
         found = self.recalling.latest()
@@ -357,7 +373,7 @@ class Life:
     def _record(self, on: bool) -> dict[str, Any]:
         if self.recording is None:
             raise ConfigError("This life is private: nothing of it is recorded. Start it without --private to record.")
-        self._between(self.begin_recording if on else self.recording.stop)
+        self.between(self.begin_recording if on else self.recording.stop)
         if self.learner and not on:
             self.learner.fault = LEARNS_NO_MORE
         self.recording.finish()
@@ -365,7 +381,7 @@ class Life:
         return {"recording": self.recording.recorder is not None, "file": str(files[-1]) if files else ""}
 
     def _pause(self, on: bool) -> dict[str, Any]:
-        self._between(lambda: self.set_paused(on))
+        self.between(lambda: self.set_paused(on))
         return {"paused": on}
 
     def _age(self, id: str) -> dict[str, Any]:
@@ -378,163 +394,116 @@ class Life:
             sha256, before = agent.sha256(), self.loop.agent
             self.child.refresh(agent)
             try:
-                self._between(lambda: self.grow_to(id, agent, sha256))
+                self.between(lambda: self.grow_to(id, agent, sha256))
             except BaseException:
                 self.child.refresh(before)
                 raise
             finally:
                 self.naming.changed()
-        return {"age": id, "questions": example_questions(agent)}
+        return {"age": id, "questions": self._questions()}
 
     def _asks(self, on: bool) -> dict[str, Any]:
-        self._between(lambda: self.asking.allow(on))
+        self.between(lambda: self.asking.allow(on))
         return {"on": on}
 
     def _answer(self, text: str) -> dict[str, Any]:
         """Answer its question about the instruction: it gets the instruction again, with the answer in it."""
-        page = self._between(lambda: self.answer_question(text))
+        page = self.between(lambda: self.answer_question(text))
         return {"answer": f"Its instruction is now: “{page}”.", "page": page}
 
-    def hear(self, text: str, heard: Sequence[Moment]) -> dict[str, Any]:
-        """Handle what was spoken to it: the words as far as it hears them, and their sound.
-
-        A request to do something with what it heard comes first (`_echoed`). A question that a head was taught to hear
-        is answered aloud by that head (`sure` of the answer). Everything else is answered like typed words if any word
-        is sure. A name is for what is held up: the sound meanwhile is the voice that gives it. Words that were heard in
-        what is no speech (`is_speech`) are not answered.
-        """
-        if heard and not self.loop.paused:
-            with stepping_threads():
-                if not is_speech(self.loop.agent, heard):
-                    return {}
-                if echoed := self._echoed(text, heard[0].time_s):
-                    return echoed
-        gives_name = name_in(text, self.child.names.known()) is not None
-        results = self.heard.results if self.heard else None
-        with stepping_threads():
-            asks = not gives_name and not self.loop.paused and bool(self.replying.heads(self.loop.agent, results))
-            asks = asks and not self._is_elsewhere(self.loop.agent, self.sees)
-            replied = self.replying.reply(self.loop.agent, results, heard, self.sees) if asks else None
-        if replied is None:
-            with stepping_threads():
-                return self._answered(text, "seen") if text else {}
-        reply = {"word": replied.word, "sure": round(replied.sure, 3), "head": replied.head}
-        self._between(lambda: self.note("replied", reply))
-        return {"answer": replied.word, "sure": reply["sure"]}
-
     def _say(self, text: str) -> dict[str, Any]:
-        """Handle words for it, typed or turned into text by a voice: a sentence that gives a name teaches that name.
+        """Handle words for it, typed or turned into text by a voice.
 
-        `answer` is a sentence; `taught` is the answer of `teach`, where something was taught. `own` is what the agent
-        writes itself, if it can write, and `learned` what it answers by taught words, both `OwnWords`. A taught word is
-        found by what was shown with it, and then the agent writes nothing else. It writes nothing if it is not sure,
-        if its lessons never ask that, and about a picture unlike those of its lessons; `questions` are then some that
-        they ask. With a voice the agent says its own
-        words aloud, or else the sentence; the message that nothing is sensed in a pause is only shown. A request to do
-        something with what it heard plays its own sound, and `answer` says what that is.
+        `answer` is a sentence; a voice says it, or what an ability has said in its place. `taught` is the answer of
+        `teach`, where a name was given. Abilities add fields: `own`, what the agent writes itself, `learned`, what it
+        answers by taught words, and `questions`, some that its lessons ask.
         """
-        return self._answered(text, "auto")
+        reply = self.reply(Sentence(text))
+        return {"answer": reply.text, **reply.fields}
 
-    def _answered(self, text: str, of: str) -> dict[str, Any]:
-        """See `_say`; `of`: what a name in these words is given to, as in `_teach`."""
-        known = self.child.names.known()
+    def reply(self, sentence: Sentence) -> Reply:
+        """Answer a sentence, aloud where there is a voice; in the thread of who says it.
+
+        In a pause nothing is sensed, and that is only shown. Abilities are asked in their order, and among them (at 0)
+        whether the sentence gives a name; what none of them handles alone is answered by what memory knows.
+        """
         if self.loop.paused:
-            self._between(lambda: self.room.say(text))
-            return {"answer": PAUSED}
-        if echoed := self._echoed(text):
-            return echoed
-        name, is_asked = name_in(text, known), self.asking.question is not None
+            if sentence.text:
+                self.between(lambda: self.room.say(sentence.text))
+            return Reply(PAUSED if sentence.text else "", "")
+        with stepping_threads():
+            reply = self._handled(sentence)
+        if aloud := reply.text if reply.aloud is None else reply.aloud:
+            self.say_aloud(aloud)
+        return reply
+
+    def _handled(self, sentence: Sentence) -> Reply:
+        hears = [(ability.order, ability.hear) for ability in self._able]
+        for _, hear in sorted([*hears, (0, self._named_by)], key=lambda one: one[0]):
+            if (reply := hear(sentence)) is not None:
+                return reply
+        return self._answered(sentence.text) if sentence.text else Reply("")
+
+    def _named_by(self, sentence: Sentence) -> Reply | None:
+        """Teach the name that a sentence gives to what is shown; None if it gives none.
+
+        What is spoken names what is held up: the sound meanwhile is the voice that gives the name.
+        """
+        text, known, is_asked = sentence.text, self.child.names.known(), self.asking.question is not None
+        name = name_in(text, known)
         if name is None and is_asked and is_short_reply(text):
             name = name_in_reply(text, known)
-        if name is not None:
-            self._between(lambda: self.room.say(text))
-            # The thing asked about may have been put down to type the answer.
-            taught = self._teach(name, ASKED if is_asked and self.holding.square is None else of)
-            self.say_aloud(taught["answer"])
-            return {"answer": taught["answer"], "taught": taught}
-        agent, now_s = self.loop.agent, time.monotonic()
+        if name is None:
+            return None
+        self.between(lambda: self.room.say(text))
+        # The thing asked about may have been put down to type the answer.
+        of = ASKED if is_asked and self.holding.square is None else "seen" if sentence.is_spoken else "auto"
+        taught = self._teach(name, of)
+        return Reply(taught["answer"], fields={"taught": taught})
+
+    def _answered(self, text: str) -> Reply:
+        """The answer by what memory and recognition know, beside the agent's own words."""
+        known, agent, now_s = self.child.names.known(), self.agent, time.monotonic()
         if now_s - self._talked_s > LAPSE_S or self._talked_with is not agent:
             self._remarked = False  # another conversation
         self._talked_s, self._talked_with = now_s, agent
 
-        def look() -> tuple[Sense | None, tuple[float, float] | None, Mapping[str, Named]]:
+        def look() -> tuple[Look, tuple[float, float] | None, Mapping[str, Named]]:
             """What is in view and where, in one tick: own words and sentence must speak of the same."""
             self.room.say(text)
-            gaze, held = self.room.fovea, self.holding.looked
+            gaze = self.room.fovea
             gaze_deg = None if self.sees is None else (gaze.pan_deg, gaze.tilt_deg)
-            sight = held if self.sees is not None and held is not None and is_about_one(text) else self.sees
-            return sight, gaze_deg, self.naming.of(self.recent, self.holding.above)
+            named = self.naming.of(self.recent, self.holding.above)
+            return Look(self.sees, self.holding.looked), gaze_deg, named
 
         give_up_s = now_s + LOOK_S
-        while (
-            "sight" in self.room.sensors and self._between(lambda: self.sees is None) and time.monotonic() < give_up_s
-        ):
+        while "sight" in self.room.sensors and self.between(lambda: self.sees is None) and time.monotonic() < give_up_s:
             time.sleep(self.room.dt_s)
-        sight, gaze_deg, named = self._between(look)
-        own, why = self._in_own_words(agent, greeting(text, known)[1], sight)
-        aloud = own.get("learned", own.get("own"))
-        words_by_head = {what: {**words._asdict(), "sure": round(words.sure, 3)} for what, words in own.items()}
-        sentence = answer(text, known, named, gaze_deg, bool(own) or can_write(agent), why, not self._remarked)
+        in_view, gaze_deg, named = self.between(look)
+        rest = greeting(text, known)[1]
+        remarks = (ability.remark(rest, in_view) for ability in self._able)
+        own = next((remark for remark in remarks if remark is not None), None)
+        why = own.text if own else ""
+        sentence = answer(text, known, named, gaze_deg, own is not None, why, not self._remarked)
         self._remarked |= CANNOT in sentence
-        self.say_aloud(aloud.text if aloud else sentence)
-        return {"answer": sentence, **words_by_head, **({"questions": example_questions(agent)} if why else {})}
+        return Reply(sentence, own.aloud if own else None, own.fields if own else {})
 
-    def _echoed(self, text: str, before_s: float = float("inf")) -> dict[str, Any]:
-        """`_say` of a request to do something with what it heard before a time of the room's clock; empty for any other
-        sentence, or when the agent has no heads for such requests.
-        """
-        request = requested(text)
-        agent = self.loop.agent
-        if request is None or not self.echoing.can(agent):
-            return {}
-
-        def listen() -> tuple[Moment, ...]:
-            self.room.say(text)
-            return self.echoing.heard(self.recent.now_s, before_s)
-
-        heard = self._between(listen)
-        echoed = self.echoing.answer(agent, self.heard.results if self.heard else None, request, heard)
-        if echoed.note is None:
-            self.say_aloud(echoed.text)
-        else:
-            self._between(lambda: self.note("echoed", echoed.note or {}))
-        return {"answer": echoed.text}
-
-    def _in_own_words(self, agent: Agent, text: str, sight: Sense | None) -> tuple[dict[str, OwnWords], str]:
-        """`own` and `learned` of `_say`, where there are any, and why there is neither; '' for an agent that cannot
-        write, or that sees nothing.
-        """
-        found = dict[str, OwnWords]()
-        if learned := answer_by_look(agent, self.memory, self.child.hashes, text, sight):
-            found["learned"] = learned
-        writes = can_write(agent)
-        if (learned is not None and learned.points is not None) or (writes and sight is None):
-            return found, ""  # it points once; and it says nothing about a picture that is not there
-        if writes and is_taught(text, questions(agent)) and self._is_elsewhere(agent, sight):
-            return found, "" if found else ELSEWHERE
-        if written := self._dialogue.reply(agent, text, sight, time.monotonic()):
-            found["own"] = written
-        return found, NO_WORDS if writes and not found and not is_name(text) else ""
-
-    def _is_elsewhere(self, agent: Agent, sight: Sense | None) -> bool:
-        """Whether a picture is unlike those of the agent's lessons."""
-        if not isinstance(sight, np.ndarray):
-            return False
-        hashes = self.child.hashes if self.child.agent is agent else None
-        density = density_of_lessons(agent, hashes)
-        return density is not None and density.is_unlike(agent, sight)
+    def _questions(self) -> list[str]:
+        """A few questions that the present agent was taught to answer."""
+        return [question for ability in self._able for question in ability.questions()]
 
     def _ask_about_held(self, time_s: float, named: Mapping[str, Named]) -> None:
         """Ask about an unknown thing that is held up; somebody watches this tick."""
-        holding, asking, agent = self.holding, self.asking, self.loop.agent
-        by_look, doubt = answers_by_looks(agent), None
-        unsure = self.naming.is_telling if by_look else "sight" in agent.encoders and self.naming.is_unsure(named)
+        holding, asking, doubt = self.holding, self.asking, None
+        by_look = next((ability for ability in self._able if ability.doubts), None)
+        unsure = self.naming.is_telling if by_look else self._sees_unsurely(named)
         is_due = asking.see(time_s, holding.square, unsure, busy=holding.frames is not None)
         if not is_due or holding.looked is None:
-            self.wondering.drop()
+            if by_look:
+                by_look.look_away()
             return
         if by_look:
-            doubt = self.wondering.about(agent, self.child.hashes, holding.looked)
+            doubt = by_look.doubt(holding.looked)
             if doubt is None or not doubt.asks:
                 if doubt is not None:
                     asking.know()
@@ -543,6 +512,9 @@ class Life:
             question = asking.ask(shown, named.get("sight"), doubt)
             self._about_held = as_asked(question)
             self.note("asked", question.note())
+
+    def _sees_unsurely(self, named: Mapping[str, Named]) -> bool:
+        return "sight" in self.agent.encoders and self.naming.is_unsure(named)
 
     def _ask_about_instruction(self, tick: Tick) -> None:
         """Ask what the head that decided in this tick lacks after searching in vain; once, aloud with a voice."""
@@ -591,10 +563,14 @@ class Life:
         """Where the Moments between two times of the room's clock were recorded; it may wait for the disk."""
         return self.recording.pointer(since_s, until_s) if self.recording else None
 
+    def _see(self, tick: Tick) -> None:
+        for ability in self._able:
+            ability.see(tick)
+            if (sentence := ability.heard()) is not None:
+                self.spoken_to.take(sentence)
+
     def _keep(self, tick: Tick) -> None:
         effectors = tick.action.effectors
-        by = [head for effector, head in tick.output.decided() if effector == UTTER]
-        self.uttering.take(self.loop.agent, effectors.get(UTTER), by)
         if "say" in effectors:
             self.say_aloud(said(effectors["say"]))
         self._point(tick)
@@ -634,7 +610,6 @@ class Life:
         held = {sense: value for sense, value in tick.moment.senses.items() if sense != "sight"}
         held |= {} if self.holding.crop is None else {"sight": self.holding.crop}
         self.recent.add(replace(tick.moment, senses=held))
-        self.echoing.take(self.loop.agent, tick.moment)
         self._named = None
         self.recalling.offer(tick.moment)
 
@@ -663,9 +638,6 @@ class Life:
         return self.directing.act(self.loop.agent, moment, output, percepts, named)
 
     def _show(self, tick: Tick) -> None:
-        if self.heard:
-            self.heard.see(tick)
-            self.spoken_to.take(self.heard.sentence(tick.moment.time_s), self.heard.said)
         self._ask_about_instruction(tick)
         if not (self.view and self.hub and self.hub.watched):
             self._predicted = None
@@ -673,6 +645,9 @@ class Life:
         named = self._names()
         self._ask_about_held(tick.moment.time_s, named)
         view = self.view.of(tick, self.room, named, self._surprise(tick), self._extra())
+        for ability in self._able:
+            for key, shown in ability.shown(tick).items():
+                view[key] = view[key] | shown if isinstance(view.get(key), dict) else shown
         frame = self.room.frame
         jpeg = self.view.jpeg(frame) if frame is not None and self._origin("sight") == HERE else None
         self.hub.publish(view, jpeg, frame)
@@ -680,9 +655,11 @@ class Life:
     def faults(self) -> list[str]:
         """What does not work now, a sentence each."""
         recorder = self.recording.recorder if self.recording else None
-        reminds, speaks = (self.naming, self.recalling, self.wondering), (self.speaker, self.uttering, self.spoken_to)
         device = getattr(getattr(self.speaker, "speaker", None), "health", None)  # of what a voice speaks through
-        parts = (recorder, *reminds, self.learner, self.directing, *speaks, device, self.room)
+        parts = (
+            recorder, self.naming, self.recalling, self.learner, self.directing, self.speaker, self.spoken_to, device,
+            *self._able, self.room,
+        )  # fmt: skip
         found = dict.fromkeys(getattr(part, "fault", "") for part in parts)  # memory's fault reaches several parts
         return [without_secrets(fault) for fault in found if fault]
 
@@ -708,8 +685,6 @@ class Life:
             extra["aloud"] = not getattr(self.speaker, "fault", "")
         if self._speaks:
             extra["own_voice"] = True
-        if self.heard and (words := self.heard.shown()):
-            extra["heard"] = words
         if spoken := self.spoken_to.shown():
             extra["spoken"] = spoken
         if progress := self.room.progress():
@@ -768,25 +743,22 @@ class Life:
         if self.view:
             self.view = View(agent, self.sure, self.view)
         self.age, self.loop.afresh, self.loop.agent = age, True, agent
-        results = read_results(self.ages[age].folder)
-        self.loop.standing = standing(agent, results) | answering(agent, self.answers)
-        self._listen(agent, results)
+        self.results = read_results(self.ages[age].folder)
+        self.loop.standing = standing(agent, self.results) | answering(agent, self.answers)
+        self._begin_abilities()
         self.note("age", {"id": age})
         self._act_with({"agent_sha256": sha256, "kept": None})
 
-    def _listen(self, agent: Agent, results: Mapping[str, Any] | None) -> None:
-        """Ask the head of words from here on, if somebody can see what it hears, or speech is answered."""
-        self.heard: HeardWords | None = HeardWords(agent, results) if self.hub or self._has_voice else None
-        self.loop.heads = self.heard.heads if self.heard else ()
+    def _begin_abilities(self) -> None:
+        """Let the abilities that the present agent has be asked from here on."""
+        for ability in self.abilities.values():
+            ability.begin()
+        self._able: tuple[Ability, ...] = tuple(one for one in self.abilities.values() if one.wants(self.agent))
+        self.loop.heads = tuple(dict.fromkeys(head for ability in self._able for head in ability.heads))
 
     def _standing(self) -> dict[str, list[str]]:
         """The heads that may act, noted in the recording: a check must ask the same ones."""
         return {effector: list(heads) for effector, heads in self.loop.standing.items()}
-
-    def note(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Write a note to the recording, if there is one."""
-        if self.recording:
-            self.recording.note(kind, data)
 
     def _origin(self, sense: str) -> str:
         sensor = self.room.sensors.get(sense)

@@ -21,8 +21,8 @@ import torch
 
 pytest.importorskip("espeakng_loader", reason="the extra 'voice'")
 
-from devmind.acting.spoken_questions import REPLY
 from devmind.agent.agent import Agent
+from devmind.agent.features import level_db
 from devmind.errors import StaleReading
 from devmind.live.life import Life
 from devmind.live.loop import Tick
@@ -31,8 +31,6 @@ from devmind.live.serving.hub import Hub
 from devmind.live.speaking import Speaking
 from devmind.live.viewing import overlay_confidence
 from devmind.live.viewing.corruptions import corrupted_rooms
-from devmind.live.viewing.heard_words import SURE
-from devmind.live.viewing.hearing import level_db
 from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
 from devmind.memory import Memory, open_store
 from devmind.raised import raised
@@ -41,8 +39,9 @@ from devmind.testing import tiny_context
 from devmind.worlds.room import Room
 from sensors.microphone import Microphone
 from sensors.speaker import Speaker
+from stages.voice.abilities.heard_words import SURE
 from stages.voice.caregiver.speech import UNSEEN_PHRASES, bank
-from stages.voice.parts import REPLIES
+from stages.voice.parts import REPLIES, REPLY
 from stages.voice.speak_answer import exam
 from stages.voice.speak_answer.asked import TAUGHT, questions
 from tests.live.test_replying import said_by
@@ -88,8 +87,8 @@ class Living:
     @property
     def words(self) -> list[str]:
         """The words on the page that are certain enough to be answered."""
-        assert self.life.heard is not None
-        return [word for word, sure in self.life.heard.shown().get("words", ()) if sure >= SURE]
+        ears = self.life.abilities["hear_words"].ears  # type: ignore[attr-defined]
+        return [word for word, sure in ears.shown().get("words", ()) if sure >= SURE]
 
 
 def newest(ear: Microphone, seconds: float) -> np.ndarray | None:

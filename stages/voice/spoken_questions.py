@@ -15,14 +15,11 @@ from devmind.acting.actor import Actor
 from devmind.agent.action_selection import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, at_tick, collate
-from devmind.agent.heads import Head
 from devmind.agent.taps import taps_trunk
 from devmind.moment import TICK_HZ, Moment, Sense
+from stages.voice.parts import KINDS_ARC, REPLY
+from stages.voice.sounds.kinds import SPEECH
 
-REPLY, UTTER = "reply", "utter"
-"""The effector that answers spoken questions, and the one whose codes of sound it uses."""
-KINDS, SPEECH = "heard_kind_arc", 1
-"""The arc of kinds of sounds, and the place of speech among its kinds (`stages/voice/sounds/kinds.py`)."""
 LEAST = 0.05
 """A probability of speech from which words are believed: about the share of speech in the lessons of kinds, 0.06."""
 SHORTEST, PAUSE = 24, 2
@@ -37,10 +34,10 @@ def is_speech(agent: Agent, heard: Sequence[Moment]) -> bool:
     They are speech if that is not less likely than LEAST. The likeliest kind would be too strict: an agent that was
     taught by recordings of other sounds heard 0.23 instead of 0.70 of people's digits (docs/voice.md).
     """
-    if KINDS not in agent.heads or not heard:
+    if KINDS_ARC not in agent.heads or not heard:
         return True
     with torch.inference_mode():
-        shares = agent(collate([as_piece(heard)]), [KINDS])[KINDS].numbers()[0, -1].softmax(-1)
+        shares = agent(collate([as_piece(heard)]), [KINDS_ARC])[KINDS_ARC].numbers()[0, -1].softmax(-1)
     return float(shares[SPEECH]) >= LEAST
 
 
@@ -71,14 +68,3 @@ def as_asked(heard: Sequence[Moment], sight: Sense | None) -> Batch:
     row = [Moment(one.time_s, {"sound": one.senses["sound"]}, first=not number) for number, one in enumerate(heard)]
     seen = {} if sight is None else {"sight": sight}
     return collate([[*row[:-1], Moment(row[-1].time_s, {**row[-1].senses, **seen, "text": PAGE}, first=len(row) == 1)]])
-
-
-def sounded(agent: Agent, codes: torch.Tensor) -> np.ndarray | None:
-    """The sound of an answer's codes [T, ...], float32 [1, S]; None if no head of `utter` can turn codes into sound."""
-    for name in agent.heads_of(UTTER, standby=True):
-        if type(agent.head(name)).as_sound is not Head.as_sound:
-            with torch.inference_mode():
-                made = agent.head(name).as_sound(codes.to(agent.device))
-            assert made is not None
-            return np.asarray(made.float().cpu().numpy()[None], np.float32)
-    return None
