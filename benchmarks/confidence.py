@@ -32,7 +32,6 @@ from devmind.live.viewing.confidence import (
     learn,
 )
 from devmind.live.viewing.corruptions import THINGS, Corruption, corrupted_rooms
-from devmind.live.viewing.hearing import DIRECTION_HEAD, direction_deg
 from devmind.live.viewing.overlay_confidence import OverlayConfidence
 from devmind.live.viewing.view import SURE, overlay_head
 from devmind.moment import TICK_HZ, Moment
@@ -40,6 +39,7 @@ from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.fovea import Fovea
 from devmind.worlds.nursery.rules import NurseryRules
 from devmind.worlds.nursery.views import views
+from stages.reflex.direction import DIRECTION, direction_deg
 
 HELD_OUT = 400
 STREAM_TICKS, SETTLED_TICKS = 150, 5 * TICK_HZ
@@ -199,7 +199,7 @@ def main() -> None:
         stream(agent, overlay_confidence, iter(np.full((STREAM_TICKS, 64, 64, 3), 8, np.uint8)), "darkness")
         for path in sorted(given.data.glob("video/*.mp4")) if given.data else []:
             stream(agent, overlay_confidence, video(path), path.name)
-        if DIRECTION_HEAD in agent.heads:
+        if DIRECTION in agent.heads:
             directions(agent)
 
 

@@ -31,7 +31,7 @@ from devmind.agent.threads import intra_op_threads
 from devmind.curriculum.exam import wilson
 from devmind.curriculum.machine import gflops
 from devmind.curriculum.stage import Context
-from devmind.curriculum.start import give_hearing
+from devmind.curriculum.start import give_settings, load_stage
 from devmind.errors import ExamError
 from devmind.moment import TICK_HZ, TICK_SAMPLES
 from devmind.sessions.spoken import Clips, clips, held_out_speaker
@@ -68,7 +68,7 @@ def context_of(given: argparse.Namespace, out: Path, *sets: str) -> Context:
 def taught(context: Context, steps: int) -> tuple[Agent, float]:
     """A newborn after the lesson `listen`, and the CPU seconds."""
     agent = Agent(AgentConfig(size=context.config.size, seed=context.seed))
-    give_hearing(agent, context.config)
+    give_settings(load_stage("voice"), agent, context.config)
     parts.admit(agent)
     lesson = listen.lesson(context)
     learner = lesson.make_learner(agent, context)
@@ -165,7 +165,11 @@ def table(given: argparse.Namespace, every: Clips, out: Path) -> None:
     """Encoder by features by head, with one speaker held out."""
     for features in given.features:
         for encoder in given.encoders:
-            sets = (f"hearing.encoder={encoder}", f"hearing.features={features}", "hearing.words=seq2seq")
+            sets = (
+                f"stages.voice.encoder={encoder}",
+                f"stages.voice.features={features}",
+                "stages.voice.words=seq2seq",
+            )
             context = context_of(given, out, *sets)
             left_out = held_out_speaker([*every.speakers], context.seed, None)
             agent, cpu_s = taught(context, given.steps)
@@ -179,7 +183,7 @@ def turns(given: argparse.Namespace, every: Clips, out: Path) -> None:
     """Each speaker held out, with the first of the given encoders and features, frame by frame."""
     encoder, features, scores = given.encoders[0], given.features[0], []
     for name in given.speakers or sorted(set(every.speakers)):
-        sets = (f"exam.holdout={name}", f"hearing.encoder={encoder}", f"hearing.features={features}")
+        sets = (f"exam.holdout={name}", f"stages.voice.encoder={encoder}", f"stages.voice.features={features}")
         context = context_of(given, out, *sets)
         agent, cpu_s = taught(context, given.turns)
         with torch.inference_mode():

@@ -23,6 +23,7 @@ import torch
 from devmind.agent.threads import stepping_threads
 from devmind.config import LiveConfig, MemoryConfig
 from devmind.live.life import Life
+from devmind.live.options import LiveOptions
 from devmind.live.recording import Recording
 from devmind.live.serving.hub import Hub
 from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
@@ -78,9 +79,10 @@ def live(folder: Path, ticks: int, every: int) -> list[dict[str, float]]:
     room = Room({"eye": eye, "ear": ear}, TICK_HZ, now=clock.now, sleep=clock.sleep)
     config = LiveConfig(memory=MemoryConfig(use="always", longest_s=5.0))
     recording = Recording(folder / "life.mcap", {}, config)
+    options = LiveOptions(folder / "agent", {}, record=recording.path, config=config)
     with ExitStack() as closing:
         memory = Memory(closing.enter_context(open_store(folder / "memory.sqlite")))
-        life = Life(agent, room, memory, folder / "agent", recording, True, hub, remembering=config.memory)
+        life = Life(agent, room, memory, options, recording=recording, hub=hub)
         closing.enter_context(life)
         closing.enter_context(stepping_threads())
         eye.post(scenes.frame(0))

@@ -21,6 +21,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
 from devmind.curriculum.exam import wilson
 from devmind.live.life import Life
+from devmind.live.options import LiveOptions
 from devmind.live.serving.hub import Hub
 from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
 from devmind.memory import Memory, open_store
@@ -62,7 +63,7 @@ class TalkingLife:
         self._eye = Mailbox("sight", clock)
         room = Room({"eye": self._eye, "ear": self._ear}, now=clock.now, sleep=clock.sleep)
         agent = Agent.from_pretrained(folder).eval()
-        self.life = Life(agent, room, Memory(open_store(None)), folder, hub=Hub(), speaker=Mute())
+        self.life = Life(agent, room, Memory(open_store(None)), LiveOptions(folder, {}), hub=Hub(), speaker=Mute())
         self._ticks: Iterator[object] = iter(())
 
     def __enter__(self) -> TalkingLife:

@@ -21,12 +21,13 @@ from devmind.agent.attention import ReadoutAttention
 from devmind.agent.threads import stepping_threads
 from devmind.live.viewing.agreement import SENSE, agreement, back, mirrored
 from devmind.live.viewing.drawing import drawn, jpeg
-from devmind.live.viewing.hearing import direction_deg, heard
+from devmind.live.viewing.hearing import heard
 from devmind.live.viewing.overlay_confidence import EVERY_TICKS
 from devmind.live.viewing.view import overlay_head
 from devmind.moment import TICK_HZ, Moment
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds import make
+from stages.reflex.direction import direction_deg
 
 TICKS, WARM_UP = 100, 10
 
@@ -69,7 +70,7 @@ def measure(agent: Agent, head: str) -> Clock:
             attention.over(SENSE, percepts)
         sound = np.asarray(observed["sound"][0])
         with clock.of("sound (with direction)"):
-            heard_sound = heard(agent, sound)
+            heard_sound = heard(sound)
         with clock.of("  of it direction"):
             direction_deg(agent, sound)
         with clock.of("JSON"):

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from devmind.acting import Actor
-from devmind.acting.spoken_questions import as_asked, ask, sounded
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.agent.threads import intra_op_threads
@@ -30,6 +29,8 @@ from stages.voice import parts
 from stages.voice.caregiver.speech import SPOKEN
 from stages.voice.listening import Hearing, repeat
 from stages.voice.say.lesson import pages
+from stages.voice.sound_heads import sounded
+from stages.voice.spoken_questions import as_asked, ask
 
 GOAL = 0.3
 

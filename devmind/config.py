@@ -48,24 +48,6 @@ class TextConfig(Section):
     pieces: int = Field(1024, ge=258, description="size of the vocabulary that 'bpe' makes")
 
 
-class HearingConfig(Section):
-    """How words are recognised, in a stage that brings an ear for speech."""
-
-    encoder: Literal["gru", "conv", "transformer"] | None = Field(
-        None, description="network over the ear's tokens in reflex arcs for words; None: the agent's, else conv"
-    )
-    features: Literal["logmel", "mfcc", "logmel2d"] | None = Field(
-        None,
-        description="input of the ear's convolutions: log-mel or its cepstra over time, or log-mel over bands and "
-        "time; None: the agent's, else logmel2d",
-    )
-    words: Literal["ctc", "seq2seq"] | None = Field(
-        None,
-        description="how exams read words: frame by frame (ctc), or written after the utterance by separate heads "
-        "(seq2seq); None: the agent's, else ctc",
-    )
-
-
 class LessonConfig(Section):
     """A run's changes to one lesson."""
 
@@ -118,7 +100,9 @@ class RunConfig(Section):
     )
     trunk: TrunkConfig = TrunkConfig()
     text: TextConfig = TextConfig()
-    hearing: HearingConfig = HearingConfig()
+    stages: Mapping[str, Mapping[str, bool | int | float | str]] = Field(
+        default_factory=dict, description="settings of a stage, by name; the stage's page lists them"
+    )
     lessons: Mapping[str, LessonConfig] = Field(default_factory=dict, description="changes by lesson name")
     exam: ExamConfig = ExamConfig()
 
@@ -249,17 +233,35 @@ def validate(values: Mapping[str, Any]) -> RunConfig:
     return validate_as(RunConfig, values)
 
 
-def validate_as(model: type[Model], values: Mapping[str, Any]) -> Model:
+def validate_as(model: type[Model], values: Mapping[str, Any], prefix: str = "") -> Model:
     """A configuration of type `model`, made of plain values.
+
+    Args:
+        prefix: stands before the keys in messages, such as "stages.NAME." for a stage's settings.
 
     Raises:
         ConfigError: values do not fit; up to three faults are named, one sentence each.
     """
     try:
-        return model.model_validate(values)
+        return model.model_validate(moved(values) if model is RunConfig else values)
     except ValidationError as error:
-        known = known_keys(model)
-        raise ConfigError(" ".join(_sentence(item, known) for item in error.errors()[:3])) from None
+        known = known_keys(model, prefix)
+        raise ConfigError(" ".join(_sentence(item, known, prefix) for item in error.errors()[:3])) from None
+
+
+MOVED = {"hearing": "stages.voice"}
+"""Sections of configurations that older versions wrote, and where their keys stand now."""
+
+
+def moved(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested values with older sections where they stand now; keys that were left open there are left out."""
+    found = dict(values)
+    for old, new in MOVED.items():
+        section = found.pop(old, None)
+        for key, value in (section if isinstance(section, Mapping) else {}).items():
+            if value is not None:
+                _put(found, [*new.split("."), key], value)
+    return found
 
 
 def differences(config: RunConfig) -> dict[str, tuple[Any, Any]]:
@@ -324,6 +326,8 @@ def known_keys(model: type[BaseModel] = RunConfig, prefix: str = "") -> dict[str
             keys |= known_keys(info.annotation, f"{prefix}{name}.")
         elif name == "lessons":
             keys |= known_keys(LessonConfig, f"{prefix}lessons.NAME.")
+        elif name == "stages":
+            keys["stages.NAME"] = info.description or ""
         else:
             keys[f"{prefix}{name}"] = info.description or ""
     return keys
@@ -333,8 +337,8 @@ EXPECTED = {"int_parsing": "a whole number is expected", "float_parsing": "a num
 """Messages of pydantic in plain words, by its type of error."""
 
 
-def _sentence(item: Mapping[str, Any], known: Mapping[str, str]) -> str:
-    key = ".".join(str(part) for part in item["loc"])
+def _sentence(item: Mapping[str, Any], known: Mapping[str, str], prefix: str) -> str:
+    key = prefix + ".".join(str(part) for part in item["loc"])
     if item["type"] == "extra_forbidden":
         close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
         hint = f"; did you mean '{close[0]}'?" if close else f"; known are: {', '.join(known)}."

@@ -18,7 +18,12 @@ from devmind.errors import PluginError, nearest, without_library
 
 SKIPS_UNREADABLE = "DEVMIND_SKIPS_UNREADABLE"
 """The variable by which `skip_unreadable` reaches the processes that this one starts."""
-GROUPS = ("stages", "sensors", "worlds", "parts", "stores", "commands", "procedures", "voices")
+GROUPS = ("stages", "sensors", "worlds", "parts", "stores", "commands", "procedures", "voices", "abilities")
+
+
+def kind_of(group: str) -> str:
+    """What one plugin of a group is called."""
+    return "ability" if group == "abilities" else group.removesuffix("s")
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ class Plugin:
                 package, or another package has a plugin of the same name.
         """
         if self.rivals:
-            kind, packages = self.group.removesuffix("s"), (f"{self.distribution} {self.version}", *self.rivals)
+            kind, packages = kind_of(self.group), (f"{self.distribution} {self.version}", *self.rivals)
             raise PluginError(
                 f"Several packages have a {kind} named '{self.name}': {', '.join(packages)}. Uninstall all but one of "
                 "them, or rename the entry point."
@@ -221,7 +226,7 @@ def find(group: str, name: str) -> Plugin:
     """
     known = available(group)
     if name not in known:
-        raise PluginError(f"There is no {group.removesuffix('s')} named '{name}'{nearest(name, known)}")
+        raise PluginError(f"There is no {kind_of(group)} named '{name}'{nearest(name, known)}")
     return known[name]
 
 

@@ -7,6 +7,7 @@ commit of its own.
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +109,25 @@ DOORS = (
     "devmind.live.rerun",
 )
 """Folders with one door: modules outside import the folder itself, not its modules."""
+
+STAGE_WORDS: Mapping[str, str] = {
+    "senses, a room's effectors, and those of worlds": "text look move say utter reach push choose walk arm trade",
+    "worlds and their levels": (
+        "memory_len repeat_previous tictactoe connect4 othello sliding maze startle track bind hear fetch "
+        "orient/motion orient/sight orient/sound orient/empty"
+    ),
+    "what a world's state, its truth or a file of data calls it": (
+        "cells event place things moving told worth voice sounds puzzles"
+    ),
+    "commands, and fields of files, views and answers": (
+        "name named note values answer point memory procedures spoken sleep clean"
+    ),
+}
+"""Names of stages' heads, effectors, skills or stages that are words of the core as well, by what they mean there."""
+STAGE_NAMES: Mapping[str, frozenset[str]] = {
+    "devmind.cli.demo": frozenset({"reflex", "balance"}),  # the demonstration holds this exam of the newborn's stage
+}
+"""Module -> other names of stages that stand in it. It may only shrink: what a stage brings is found by its plugins."""
 
 HEAVY = frozenset({"torch", "lightning", "pytorch_lightning", "transformers", "diffusers", "librosa", "cv2", "numba"})
 LIGHT_ROOMS = ("", "errors", "seeding", "moment", "config", "plugins", "datasets", "scaffold", "sessions", "cli")
@@ -400,6 +420,25 @@ def cuda_places(tree: ast.Module) -> list[tuple[int, str]]:
     return found
 
 
+def stage_names(root: Path) -> set[str]:
+    """Names of the heads and effectors of the agent that went through all stages, and of stages and their skills."""
+    config = json.loads((root / "devmind" / "raised" / "after-voice" / "config.json").read_text(encoding="utf-8"))
+    names = {head["name"] for head in config["heads"]} | {head.get("effector") for head in config["heads"]} - {None}
+    for path in (root / "stages").glob("*/stage.py"):
+        calls = (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
+        skills = [call.args[0] for call in calls if ast.unparse(call.func) == "Skill" and call.args]
+        names |= {path.parent.name} | {one.value for one in skills if isinstance(one, ast.Constant)}
+    return names
+
+
+def named_in(tree: ast.Module, names: set[str]) -> dict[str, int]:
+    """Strings that are one of `names`, or a measure of a skill ("SKILL/..."), each with a line; no docstrings."""
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in statements)
+    strings = [(node.value, node.lineno) for node in texts if isinstance(node.value, str)]
+    return {text: line for text, line in strings if text in names or ("/" in text and text.split("/")[0] in names)}
+
+
 @pytest.fixture(scope="module")
 def house() -> dict[str, Module]:
     return modules(ROOT)
@@ -451,6 +490,30 @@ def test_only_one_module_parses_json_and_yaml(house: dict[str, Module]) -> None:
 def test_only_one_function_names_the_accelerator(house: dict[str, Module]) -> None:
     places = {(m.name, function): f"{m.path}:{line}" for m in house.values() for line, function in cuda_places(m.tree)}
     assert len(places) <= 1, "only one device function may say 'cuda':\n" + "\n".join(places.values())
+
+
+def test_core_knows_no_stage_by_name(house: dict[str, Module]) -> None:
+    """What a stage brings to an agent's life is found by its plugins and by what its parts can do."""
+    names, own = stage_names(ROOT), {word for words in STAGE_WORDS.values() for word in words.split()}
+    assert {"heard_words", "recognised", "clean", "speak_answer", "voice"} <= names
+    core = [m for m in house.values() if m.name.startswith("devmind.") and m.room not in ("raised", "scaffold")]
+    found = {module.name: named_in(module.tree, names) for module in core}
+    faults = [
+        f"{name}:{line} '{text}' is a stage's"
+        for name, here in found.items()
+        for text, line in here.items()
+        if text not in own | STAGE_NAMES.get(name, frozenset())
+        and not text.startswith(("text/", "sounds/", "puzzles/"))
+    ]
+    assert not faults, "an ability, an option or a property of the part tells it:\n" + "\n".join(faults)
+    assert own <= {text for here in found.values() for text in here}, "the list may only shrink"
+    for name, known in STAGE_NAMES.items():
+        assert known <= found[name].keys(), "the list may only shrink"
+
+
+def test_name_of_a_stage_is_found_but_not_in_docstrings() -> None:
+    tree = ast.parse('"""voice"""\nX = "voice"\ndef f():\n    """voice"""\n    return g("echo/words", "voices")\n')
+    assert named_in(tree, {"voice", "echo"}) == {"voice": 2, "echo/words": 5}
 
 
 def _house(tmp_path: Path, files: Mapping[str, str]) -> dict[str, Module]:

@@ -39,6 +39,20 @@ def read_results(folder: Path) -> dict[str, Any] | None:
     return results
 
 
+def has_passed(results: Mapping[str, Any] | None, exam: str) -> bool | None:
+    """Whether an agent's `results.json` say that it passed all measures whose names begin with `exam`; None without
+    such a measure.
+
+    Raises:
+        CheckpointError: the results have not the form that an exam writes.
+    """
+    with damage(CheckpointError, "The agent's results are not what an exam writes ({}); use a backup."):
+        measures = [measure for skill in (results or {}).get("skills", ()) for measure in skill.get("measures", ())]
+        verdicts = [measure["passed"] for measure in measures if measure["name"].startswith(exam)]
+    decided = [passed for passed in verdicts if passed is not None]
+    return all(decided) if decided else None
+
+
 def standing(agent: Agent, results: Mapping[str, Any] | None = None) -> dict[str, tuple[str, ...]]:
     """The order of heads for every effector of `agent`, by its `results.json`; without results only arcs answer.
 

@@ -84,8 +84,8 @@ class AgentConfig(PreTrainedConfig):
             present besides (`trunk.py`). All tokens go through the layers of a stage not named here.
         rebase_at: position at which the window's positions are moved back to small numbers (float32 keeps the
             rotary phases exact to about 1e-3 up to here); at most 32,768.
-        hearing: how a stage that brings an ear for speech builds it and its heads, by the names of the settings in
-            `devmind.config.HearingConfig`; the stage chooses what is not named.
+        hearing: settings of the stage that brings an ear for speech, by which it builds the ear and its heads; the
+            stage chooses what is not named, and checks it (`configure`).
         stages: names of the stages that admitted the agent, in order.
         trained_on: groups of files (speakers, sources) and of the nursery's looks that this agent has learned from, in
             the order of the lessons; exams refuse overlap.

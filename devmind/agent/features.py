@@ -6,6 +6,7 @@ zeros), and a test compares with librosa. These functions are about ten times fa
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +17,9 @@ from torch.nn import functional as F
 from devmind.moment import SOUND_RATE_HZ
 
 _BREAK_HZ, _BREAK_MEL, _MEL_PER_HZ, _LOG_STEP = 1000.0, 15.0, 3.0 / 200.0, np.log(6.4) / 27.0
+SILENCE_DB = -120.0
+QUIET_DB = -50.0
+"""Below this level nothing is claimed of a sound."""
 
 
 def hz_to_mel(hz: np.ndarray | float) -> np.ndarray:
@@ -90,3 +94,9 @@ def interaural_lags(left: Tensor, right: Tensor, max_lag: int = 12) -> Tensor:
 def level_difference(left: Tensor, right: Tensor) -> Tensor:
     """Log10 ratio of the ears' mean powers over the last dimension, [..., S] to [...]; positive: louder on the left."""
     return ((left.square().mean(-1) + 1e-8) / (right.square().mean(-1) + 1e-8)).log10()
+
+
+def level_db(sound: np.ndarray) -> float:
+    """Root mean square of sound [C, S] in decibels of full scale; -120 for silence."""
+    power = float(np.square(sound, dtype=np.float64).mean()) if sound.size else 0.0
+    return 10 * math.log10(power) if power > 1e-12 else SILENCE_DB

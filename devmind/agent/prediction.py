@@ -1,8 +1,8 @@
-"""Prediction of the next Moment by the heads `next_sight` and `next_sound`: targets, errors and surprise.
+"""Prediction of the next Moment by heads that are called NEXT and a sense: targets, errors and surprise.
 
 A stage's lesson, the learner beside a live agent and the live page use it. A head predicts the change from this Moment
-to the next, in units of `TYPICAL_CHANGE`. Errors are relative to copying the last Moment (the persistence baseline of
-video prediction), so 1 is no better than predicting no change.
+to the next, in units of its sense's `TYPICAL_CHANGE`. Errors are relative to copying the last Moment (the persistence
+baseline of video prediction), so 1 is no better than predicting no change.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from devmind.agent.agent import Agent
 
 BANDS = 16
-TYPICAL_CHANGE = {"next_sight": 0.05, "next_sound": 0.1}
+NEXT = "next_"
+"""Begins the name of a head that predicts the sense named behind it."""
+TYPICAL_CHANGE = {"sight": 0.05, "sound": 0.1}
 """The units of the heads' answers, chosen so that the error of an untrained head is about the change in the world."""
 STILL = 0.1
 """Surprise divides by at least this share of the typical change, so that camera noise in a still scene stays small."""
@@ -55,12 +57,12 @@ def coarse_sound(sound: Tensor) -> Tensor:
 def targets(senses: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """What each head predicts, by head: the coarse picture [B, T, 8, 8, 3] and sound [B, T, 16] of each Moment."""
     coarse = {"sight": coarse_sight, "sound": coarse_sound}
-    return {f"next_{sense}": make(senses[sense]) for sense, make in coarse.items() if sense in senses}
+    return {NEXT + sense: make(senses[sense]) for sense, make in coarse.items() if sense in senses}
 
 
 def predicting(agent: Agent, senses: Container[str]) -> list[str]:
     """The agent's heads that predict one of these senses."""
-    return [name for name in TYPICAL_CHANGE if name.removeprefix("next_") in senses and name in agent.heads]
+    return [NEXT + sense for sense in TYPICAL_CHANGE if sense in senses and NEXT + sense in agent.heads]
 
 
 def residuals(outputs: Mapping[str, Output], batch: Mapping[str, Any]) -> dict[str, Residual]:
@@ -73,11 +75,11 @@ def residuals(outputs: Mapping[str, Output], batch: Mapping[str, Any]) -> dict[s
     for name, now in targets(batch["senses"]).items():
         if name not in outputs:
             continue
-        present = batch["present"][name.removeprefix("next_")]
+        present = batch["present"][name.removeprefix(NEXT)]
         weights = valid & present[:, 1:] & present[:, :-1]
         weights = weights.reshape(*weights.shape, *[1] * (now.ndim - 2)).float()
         change = now[:, 1:] - now[:, :-1]
-        off = TYPICAL_CHANGE[name] * outputs[name].mode()[:, :-1] - change
+        off = TYPICAL_CHANGE[name.removeprefix(NEXT)] * outputs[name].mode()[:, :-1] - change
         found[name] = Residual((off.square() * weights).sum(), (change.square() * weights).sum())
     return found
 
@@ -104,9 +106,9 @@ def surprise(outputs: Mapping[str, Output], before: Moment, after: Moment) -> di
     pair = collate_senses([[before.senses, after.senses]])
     found = {}
     for name, coarse in targets(pair["senses"]).items():
-        sense = name.removeprefix("next_")
+        sense = name.removeprefix(NEXT)
         if name in outputs and bool(pair["present"][sense].all()):
-            change, predicted = coarse[0, 1] - coarse[0, 0], TYPICAL_CHANGE[name] * outputs[name].mode()[0].cpu()
-            floor = (STILL * TYPICAL_CHANGE[name]) ** 2
+            change, predicted = coarse[0, 1] - coarse[0, 0], TYPICAL_CHANGE[sense] * outputs[name].mode()[0].cpu()
+            floor = (STILL * TYPICAL_CHANGE[sense]) ** 2
             found[sense] = float((predicted - change).square().mean() / change.square().mean().clamp_min(floor))
     return found

@@ -46,8 +46,8 @@ def explained(config: RunConfig, name: str, sets: Sequence[str]) -> list[tuple[s
     layers = [("--set", typed), *_files(name)]
     rows = []
     for known, meaning in known_keys().items():
-        lessons = list(values["lessons"]) or ["NAME"]
-        for key in [known.replace("NAME", lesson) for lesson in lessons] if "NAME" in known else [known]:
+        named = list(values[known.partition(".")[0]]) if "NAME" in known else []
+        for key in [known.replace("NAME", one) for one in named] or [known]:
             origin = next((label for label, layer in layers if _at(layer, key) is not _ABSENT), "default")
             default = "" if origin == "default" else f" (default {_text(_at(defaults, key))})"
             rows.append((key, _text(_at(values, key)), origin, meaning + default))

@@ -215,11 +215,25 @@ def live(
     from devmind.live.options import LiveOptions
 
     options = LiveOptions(
-        agent_folder(agent), asked.sensors, voice(speaker), memory, record, private, learn, page, host, port,
-        _tls(cert, key), asked.details | ({"procedures": procedures.name} if procedures else {}), config,
-        _viewer(viewer), room=_world(world, config.hz), answers=_answers(answers or ()), director=director,
+        agent_folder(agent),
+        asked.sensors,
+        voice(speaker),
+        memory=memory,
+        record=record,
+        private=private,
+        learn=learn,
+        page=page,
+        host=host,
+        port=port,
+        tls=_tls(cert, key),
+        details=asked.details | ({"procedures": procedures.name} if procedures else {}),
+        config=config,
+        viewer=_viewer(viewer),
+        room=_world(world, config.hz),
+        answers=_answers(answers or ()),
+        director=director,
         bind=bind,
-    )  # fmt: skip
+    )
     _live(options, seconds, open_)
 
 

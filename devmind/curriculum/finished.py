@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from devmind.checkpointing.files import folder_sha256, sha256
-from devmind.config import RunConfig, flat
+from devmind.config import RunConfig, flat, moved
 from devmind.curriculum.journal import Journal
 from devmind.errors import CheckpointError, ConfigError, without_secrets
 from devmind.raised import HERE, raised
@@ -117,8 +117,8 @@ def check_same_run(
         contents: what that run has pinned of its recordings (`pinned.pins`); these may have been moved meanwhile.
     """
     new, old, usual = _settings(mine), _settings(theirs), flat(RunConfig().model_dump(mode="json"))
-    # Those of lessons have no fixed names: one that is not given any more is a change.
-    names = [*new, *(name for name in old if name.startswith("lessons.") and name not in new)]
+    # Those of stages and lessons have no fixed names: one that is not given any more is a change.
+    names = [*new, *(name for name in old if name.startswith(("stages.", "lessons.")) and name not in new)]
     changed = [
         f"{name} was {was!r}, now {new.get(name)!r}"
         for name in names
@@ -156,4 +156,4 @@ def _same_files(name: str, was: Kept, now: Kept, out: Path, contents: Mapping[st
 
 
 def _settings(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in said.items() if key != "config"} | flat(said["config"])
+    return {key: value for key, value in said.items() if key != "config"} | flat(moved(said["config"]))

@@ -20,7 +20,7 @@ from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import pinned
 from devmind.curriculum.side_by_side import Due, exam_folder, hold_all
 from devmind.curriculum.stage_run import RunResult, StageRun
-from devmind.curriculum.start import apply_trunk, give_hearing, load_stage, make_context, missing_parts
+from devmind.curriculum.start import apply_trunk, give_settings, load_stage, make_context, missing_parts
 from devmind.errors import ConfigError, ExamError
 
 
@@ -60,12 +60,12 @@ def examine(
     No file is left beside the agent, because packaged agents lie where devmind is installed.
 
     Raises:
-        ConfigError: the configuration wants a trunk or an ear that the agent does not have.
+        ConfigError: the configuration wants a trunk or settings of the stage that the agent does not have.
         ExamError: the agent was not admitted to the stage, or the data does not allow the exam.
     """
     stage, loaded = load_stage(name), Agent.from_pretrained(agent)
     apply_trunk(config, loaded, agent)
-    give_hearing(loaded, config)
+    give_settings(stage, loaded, config)
     sha256 = loaded.sha256()
     if missing := missing_parts(stage, loaded, for_exam=True):
         raise ExamError(

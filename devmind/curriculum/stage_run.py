@@ -31,7 +31,14 @@ from devmind.curriculum.progress import say
 from devmind.curriculum.run_exams import FOLDER, held_before, keep_exams, load, run_exams
 from devmind.curriculum.sleep import carry_state
 from devmind.curriculum.stage import Context, Lesson, Stage, check_lessons
-from devmind.curriculum.start import give_hearing, give_reading, load_stage, make_context, other_version, starting_agent
+from devmind.curriculum.start import (
+    give_reading,
+    give_settings,
+    load_stage,
+    make_context,
+    other_version,
+    starting_agent,
+)
 from devmind.curriculum.taught_lesson import teach_planned
 from devmind.curriculum.teaching import Interrupted, position
 from devmind.curriculum.untouched import untouched
@@ -127,7 +134,7 @@ class StageRun:
         refuse_leftovers(self.out)
         agent, folder, failed = starting_agent(self.stage, self.config, self.given_agent, self.out.parent)
         give_reading(self.stage, agent, self.context)
-        give_hearing(agent, self.config)
+        give_settings(self.stage, agent, self.config)
         self.stage.admit(agent)
         agent.config.stages = [*(s for s in agent.config.stages if s != self.stage.name), self.stage.name]
         self._check_lessons()

@@ -24,14 +24,6 @@ from devmind.raised import SIZE, most_raised
 
 TEXT = "text"
 """The sense of pages of text."""
-EAR = "listen"
-"""The sense of an ear for speech."""
-HEARS_BY = {"encoder": "gru", "features": "logmel"}
-"""Settings of an agent that has such an ear but does not name them."""
-BEGINS_BY = {"encoder": "conv", "features": "logmel2d"}
-"""Default settings of a new ear. Convolutions learn words in fewer steps, and over bands too they err less on new
-voices.
-"""
 
 
 def load_stage(name: str) -> Stage:
@@ -195,25 +187,21 @@ def _vocabulary_of(tokenizer: str) -> str | None:
     return bounds.read_text(Path(tokenizer), ConfigError, FILE_BYTES) if Path(tokenizer).is_file() else None
 
 
-def give_hearing(agent: Agent, config: RunConfig) -> None:
-    """Store the settings of an ear for speech in the agent, for the stage that adds one; an agent that has an ear can
-    still get heads that write words.
+def give_settings(stage: Stage, agent: Agent, config: RunConfig) -> None:
+    """Give the stage its settings of the configuration, by its `configure(agent, settings)`, before it adds its parts.
 
     Raises:
-        ConfigError: the agent has already learned with an ear of another kind.
+        ConfigError: a stage with settings is none, has none, or cannot take these with this agent.
     """
-    wanted = config.hearing.model_dump(exclude_none=True)
-    if EAR not in agent.encoders:
-        agent.config.hearing = {**BEGINS_BY, **agent.config.hearing, **wanted}
-        return
-    has = {**HEARS_BY, **agent.config.hearing}
-    for setting, value in wanted.items():
-        if setting in HEARS_BY and value != has[setting]:
-            raise ConfigError(
-                f"hearing.{setting}={value} cannot be used: the agent has learned to hear by '{has[setting]}'. "
-                "Leave the setting out, or begin with an agent that has no ear for speech yet."
-            )
-    agent.config.hearing = {**agent.config.hearing, **wanted}
+    for name in config.stages:
+        if name not in (known := plugins.available("stages")):
+            raise ConfigError(f"stages.{name}: there is no stage '{name}'{nearest(name, known)}")
+    given = config.stages.get(stage.name, {})
+    configure = getattr(stage, "configure", None)
+    if configure is not None:
+        configure(agent, given)
+    elif given:
+        raise ConfigError(f"The stage '{stage.name}' has no settings; leave stages.{stage.name} out.")
 
 
 def missing_parts(stage: Stage, agent: Agent, for_exam: bool = False) -> str:

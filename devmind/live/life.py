@@ -1,81 +1,102 @@
-"""Life: one agent in one room with its memory, its recording and its viewers. The page and commands talk to it.
+"""Life: one agent in one room with its memory, its recording and its viewers, and the commands that a page gives it.
 
-Every change of agent, room or recording happens in the loop's thread between two ticks. So no lock is needed, and a
-recorded session says between which ticks it happened. `commands.py` holds the commands.
+Slow work of a command (memory's disk, loading an agent, finishing a recording) runs in the thread that asks. Every
+change of agent, room or recording happens in the loop's thread between two ticks. So no lock is needed, and a recorded
+session says between which ticks it happened.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from importlib.metadata import version
-from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from devmind.acting.directing import Director
-from devmind.acting.standing import Standing, answering, read_results, standing
+from devmind.acting.abilities import LAPSE_S, Ability, Look, Reply, Sentence, load_abilities
+from devmind.acting.clarification import Inquiry, lacking
+from devmind.acting.recall import PAGE
+from devmind.acting.sentences import teaching
+from devmind.acting.standing import answering, read_results, standing
 from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
+from devmind.agent.plans import Lack
 from devmind.agent.pointing import Pointed, pointed, pointer_of
 from devmind.agent.prediction import predicting, surprise
 from devmind.agent.taps import Percepts
-from devmind.config import MemoryConfig
-from devmind.errors import StoreError, without_secrets
+from devmind.agent.threads import stepping_threads
+from devmind.errors import ConfigError, StoreError, TracesError, bound, nearest, without_secrets
 from devmind.live.ages import ages
-from devmind.live.commands import Commands
 from devmind.live.directing import Directing, placed
-from devmind.live.echoing import Echoing
 from devmind.live.learning.learner import LiveLearner
 from devmind.live.loop import LiveLoop, LiveSummary, Tick
-from devmind.live.questions import Questions
+from devmind.live.options import LiveOptions
 from devmind.live.recording import Recording
-from devmind.live.remembering.answering import example_questions
-from devmind.live.remembering.asking import Asking
+from devmind.live.remembering.answering import CANNOT, answer, greeting, learned
+from devmind.live.remembering.asking import STEADY_S, Asking
 from devmind.live.remembering.naming import Naming
 from devmind.live.remembering.press import Holding
 from devmind.live.remembering.recalling import Recalled, Recalling
 from devmind.live.remembering.recent import RecentBuffer
-from devmind.live.remembering.remembered import as_held
-from devmind.live.remembering.show_and_tell import ShowAndTell
-from devmind.live.remembering.wondering import Wondering
-from devmind.live.replying import Replying
+from devmind.live.remembering.remembered import as_asked, as_held, as_shown, remembered
+from devmind.live.remembering.show_and_tell import ShowAndTell, proper_name
+from devmind.live.remembering.strangers import density_of_lessons
+from devmind.live.remembering.teaching_sentences import is_short_reply, name_in, name_in_reply
 from devmind.live.serving.hub import Hub
 from devmind.live.speech_handler import SpeechHandler
-from devmind.live.uttering import UTTER, Uttering
-from devmind.live.viewing.heard_words import HeardWords
 from devmind.live.viewing.view import View, said
-from devmind.memory import Memory, Named, Pointer
+from devmind.memory import Entry, Memory, Named, Pointer
+from devmind.memory.entry import LOOKED, VIEWS
 from devmind.moment import Moment, Sense
 from devmind.worlds.room import Room
 
+T = TypeVar("T")
 HERE, BROWSER, NONE = "here", "browser", "none"
+ASKED = "asked"
+PATIENCE_S = 5.0
+"""A press that gets no ticks is not waited for longer."""
+LOOK_S = 1.0
+"""So long an answer waits for a picture: on a busy machine some Moments have none."""
+LEARNS_NO_MORE = "The recording it learns from has ended, so it learns nothing more; start devmind live again to go on."
+PAUSED = "It is paused and senses nothing; resume it first."
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A question of an acting head, and what it lacks; number counts such questions of one life from 1."""
+
+    number: int
+    lack: Lack
+
+    def note(self) -> dict[str, Any]:
+        """For the recording and for the page."""
+        return {"number": self.number, "text": self.lack.question}
 
 
 class Life:
     """One life; a context manager whose end closes the recording.
 
     Args:
-        agent, room, memory: the agent, its room and its memory.
-        folder: where the agent was loaded from.
-        recording: None where nothing may be recorded.
-        record: start recording at once.
+        agent, room, memory: the agent, its room and its memory, all of them loaded and open.
+        options: how it lives. `sensors`, `speaker`, `memory`, `private`, `learn` and the page's are the caller's to
+            open (`open_life`).
+        recording: None where nothing may be recorded; it starts at once if `options.record` names a file.
         hub: receives the views; None without a page.
         speaker: plays what the agent utters. One with a voice (`say(text)`, as `Speaking`) speaks the agent's words and
-            answers, also to speech (`Commands.hear`); while it sounds (`is_heard`) the agent is deaf.
-        results: of the agent's exams: they decide which heads may act (`devmind.acting.standing`).
+            answers, also to speech (`reply`); while it sounds (`is_heard`) the agent is deaf.
         learner: learns from the recording in a separate process; the caller starts and ends it.
-        sure: calibrated confidence from which the page shows what is seen, and from which the agent's own words count.
-        remembering: what is recalled and what is kept, and when.
-        command: the command that starts such a life; the page shows it after this life has ended.
-        asks: whether the agent may ask on its own what something is; the page can change it.
-        answers: by effector the heads that may act, whatever the exams say.
-        director: gives actions in place of the heads' answers; None: no director.
+
+    Attributes:
+        results: of the agent's exams; None if it was never examined.
+        abilities: all that are installed, by name; those that the present agent has are asked.
+        sees: what the agent saw in the last tick; None without sight.
+        wanted: the question of a head, as long as it lacks the answer; None: no question.
     """
 
     def __init__(
@@ -83,54 +104,58 @@ class Life:
         agent: Agent,
         room: Room,
         memory: Memory,
-        folder: Path,
+        options: LiveOptions,
+        *,
         recording: Recording | None = None,
-        record: bool = False,
         hub: Hub | None = None,
         speaker: Any = None,
         learner: LiveLearner | None = None,
-        sure: float = 0.7,
-        remembering: MemoryConfig = MemoryConfig(),  # noqa: B008 - it is frozen
-        command: str = "devmind live",
-        results: Mapping[str, Any] | None = None,
-        asks: bool = True,
-        answers: Standing = MappingProxyType({}),
-        director: Director | None = None,
-        taught: bool = True,
     ) -> None:
-        self.room, self.memory, self.recording, self.hub = room, memory, recording, hub
-        self.speaker, self.learner, self.sure, self.command = speaker, learner, sure, command
-        self.answers, self._speaks = answers, False
-        self.uttering, self.replying = Uttering(speaker), Replying(speaker, answers, sure)
-        self.echoing = Echoing(speaker, answers)
-        self.ages = {age.id: age for age in ages(folder)}
-        met = (folder.resolve(), taught)
+        self.room, self.memory, self.options, self.recording, self.hub = room, memory, options, recording, hub
+        self.speaker, self.learner, self.sure = speaker, learner, options.config.sure
+        self.answers, self._speaks = options.answers, False
+        self.ages = {age.id: age for age in ages(options.agent)}
+        met = (options.agent.resolve(), options.taught)
         self.age = next(age.id for age in self.ages.values() if (age.folder, age.taught) == met)
         self.child, self.recent, self.holding = ShowAndTell(agent, memory), RecentBuffer(1 / room.dt_s), Holding()
-        self.naming, self.asking, self.wondering = Naming(self.child), Asking(asks), Wondering(memory)
-        self.recalling = Recalling(self.child, remembering, self.keeps, recorded=self.recorded)
-        self.questions = Questions(self)
+        self.naming, self.asking = Naming(self.child), Asking(options.config.asks)
+        self.recalling = Recalling(self.child, options.config.memory, self.keeps, recorded=self.recorded)
+        self.sees: Sense | None = None
+        self.wanted: Wanted | None = None
+        self._about_held: dict[str, Any] = {}
+        self._inquiry, self._count = Inquiry(), 0
         self._recalled: Recalled | None = None
         self._pointed: Pointed | None = None
         self._named: Mapping[str, Named] | None = None
-        self.sees: Sense | None = None
         self._predicted: tuple[Moment, Mapping[str, Output]] | None = None
-        watchers = {"recording": self._keep, "memory": self._remember, "page": self._show, "learner": self._learn}
-        self.directing = Directing(director, self.note) if director else None
+        watchers = {
+            "abilities": self._see, "recording": self._keep, "memory": self._remember, "page": self._show,
+            "learner": self._learn,
+        }  # fmt: skip
+        self.directing = Directing(options.director, self.note) if options.director else None
+        self.results = read_results(options.agent)
         self.loop = LiveLoop(
-            agent, room, watchers=watchers, recalled=self._recall, results=results, answers=answers,
-            directed=self._direct if director else None, hears_itself=self._hears_itself,
+            agent, room, watchers=watchers, recalled=self._recall, results=self.results, answers=self.answers,
+            directed=self._direct if self.directing else None, hears_itself=self._hears_itself,
         )  # fmt: skip
         sha256 = agent.sha256()
         weights = learner.note(sha256) if learner else {"agent_sha256": sha256, "kept": None}
         self._weights: dict[str, Any] = {**weights, "heads": self._standing()}
         self._weights_since_s = time.monotonic()
-        self._commands = Commands(self)
-        if record:
+        self._growing = threading.Lock()
+        self._taught: dict[int, Entry] = {}  # by id, in order; several threads teach and undo
+        self._talked_s, self._talked_with, self._remarked = float("-inf"), agent, False
+        self._commands: dict[str, Callable[..., dict[str, Any]]] = {
+            "press": self._press, "teach": self._teach, "undo": self._undo, "forget": self._forget,
+            "memories": self._memories, "record": self._record, "pause": self._pause, "age": self._age,
+            "say": self._say, "asks": self._asks, "answer": self._answer,
+        }  # fmt: skip
+        if options.record is not None:
             self.begin_recording()
-        self.view = View(agent, sure) if hub else None
-        self.spoken_to = SpeechHandler(self._commands.hear, self.say_aloud)
-        self._listen(agent, results)
+        self.view = View(agent, self.sure) if hub else None
+        self.spoken_to = SpeechHandler(self.reply, self.say_aloud)
+        self.abilities = load_abilities(self)
+        self._begin_abilities()
 
     # -- for the command line and the page -----------------------------------------------------------------------
 
@@ -154,7 +179,8 @@ class Life:
             closing.push(self.naming)
             closing.push(self.recalling)
             closing.push(self.spoken_to)
-            closing.push(self.wondering)
+            for ability in self.abilities.values():
+                closing.callback(ability.close)
 
     @property
     def mailboxes(self) -> list[Any]:
@@ -171,9 +197,9 @@ class Life:
             "type": "welcome", "mode": "live", "camera": self._origin("sight"), "microphone": self._origin("sound"),
             "hz": round(1 / self.room.dt_s, 3), "private": self.recording is None, "version": version("devmind"),
             "ages": [{"id": age.id, "label": age.label, "new": age.new} for age in self.ages.values()],
-            "age": self.age, "questions": example_questions(self.loop.agent),
+            "age": self.age, "questions": self._questions(),
             "examples": examples, "can_record": self.recording is not None,
-            "paused": self.loop.paused, "command": self.command, "simulated": self.room.is_simulated,
+            "paused": self.loop.paused, "command": self.options.command, "simulated": self.room.is_simulated,
             "instructions": list(self.room.instructions),
         }  # fmt: skip
 
@@ -184,7 +210,344 @@ class Life:
             ConfigError: there is no such command, or its arguments do not fit.
             DevmindError: the command failed; the message says why.
         """
-        return self._commands.do(command, arguments)
+        call = bound(command, arguments, self._commands)
+        for name, value in arguments.items():
+            if not is_fit(name, value):
+                raise ConfigError(f"'{command}' cannot be done with {name} = {value!r:.40}.")
+        with stepping_threads():
+            return call()
+
+    # -- for abilities --------------------------------------------------------------------------------------------
+
+    @property
+    def agent(self) -> Agent:
+        """The agent that lives now."""
+        return self.loop.agent
+
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        """Hashes of the encoders that make memory's keys, by sense."""
+        return self.child.hashes
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether somebody may see the page, or speech is answered."""
+        return self.hub is not None or self._has_voice
+
+    def between(self, do: Callable[[], T]) -> T:
+        """Run it in the loop's thread, between two ticks; from any other thread."""
+        return self.loop.calls.ask(do)
+
+    def note(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Write a note to the recording, if there is one."""
+        if self.recording:
+            self.recording.note(kind, data)
+
+    def is_elsewhere(self, sight: Sense | None) -> bool:
+        """Whether a picture is unlike those of the agent's lessons."""
+        if not isinstance(sight, np.ndarray):
+            return False
+        agent = self.agent
+        hashes = self.child.hashes if self.child.agent is agent else None
+        density = density_of_lessons(agent, hashes)
+        return density is not None and density.is_unlike(agent, sight)
+
+    # -- commands, each in the thread that asks ---------------------------------------------------------------------
+
+    def _press(self, on: bool) -> dict[str, Any]:
+        self.between(self.holding.begin if on else self.holding.end)
+        return {"on": on}
+
+    def _teach(self, name: str, of: str = "auto") -> dict[str, Any]:
+        """Keep what the press has seen since it began; without a press, one begins now and lasts a second.
+
+        `of` "asked" teaches what it asked about last. `unseen` in the answer says why only a sound was kept, where a
+        picture could have been meant, or is ''.
+        """
+        name = name_in_reply(name, self.child.names.known()) if of == ASKED else proper_name(name)
+        since_s, shown, unseen = self._asked() if of == ASKED else self._pressed(of)
+        if LOOKED in shown.senses:  # a press of the button is handled like the sentence
+            shown = replace(shown, senses={**shown.senses, PAGE: teaching(name)})
+        entry = self.child.teach(name, shown, self.recorded(since_s, shown.time_s))
+        self._taught[entry.id] = entry
+        if "sight" in shown.senses:
+            self.between(self.asking.settle)
+        self._has_learned("name_taught", {"id": entry.id})
+        frames = len(np.atleast_1d(shown.senses.get(VIEWS, ())))
+        examples = self.child.names.known()
+        answer = learned(name, frames, examples.get(name, 1), unseen)
+        return {**as_shown(entry), "frames": frames, "unseen": unseen, "examples": examples, "answer": answer}
+
+    def _asked(self) -> tuple[float, Moment, str]:
+        """As `_pressed`, for what it asked about last."""
+        question = self.asking.question
+        if question is None:
+            raise StoreError("It no longer asks about anything; hold the thing up, then teach.")
+        since_s = min(question.time_s - STEADY_S, question.shown.seen[0].time_s)
+        return since_s, Moment(question.time_s, dict(question.shown.payload())), ""
+
+    def _pressed(self, of: str) -> tuple[float, Moment, str]:
+        """The start of the showing, what a press has shown, and why there is only a sound."""
+        holding = self.holding
+        try:
+            if self.loop.paused:  # what was sensed before the pause is not what is meant now
+                raise StoreError(PAUSED)
+            if of != "heard":
+                self.between(holding.begin)
+                give_up_s = time.monotonic() + PATIENCE_S
+                while (left_s := self.between(lambda: holding.left_s)) > 0 and time.monotonic() < give_up_s:
+                    time.sleep(left_s)
+            return self.between(lambda: (self._since_s(), *self._shown(of)))
+        finally:
+            self.between(holding.end)
+
+    def _since_s(self) -> float:
+        """The earliest time, on the room's clock, of anything that an example may be made of."""
+        return min(self.holding.begun_s, self.recent.since_s)
+
+    def _shown(self, of: str) -> tuple[Moment, str]:
+        """What a name is given to: the thing held up, and the sound that is meant; and why there is only a sound."""
+        recent = self.recent
+        if of == "heard":
+            return recent.example(of), ""
+        if of == "auto" and not recent.stands_out():
+            heard: dict[str, Sense] = {}
+        else:
+            heard = {} if of == "seen" else dict(recent.example("heard").senses)
+        seen, unseen = {}, ""
+        try:
+            if self.room.is_simulated:
+                raise StoreError(
+                    "Nobody can hold up a thing in a simulated world, so nothing is taught by sight there."
+                )
+            seen = self.holding.take()
+        except StoreError as error:
+            if of != "auto" or not heard:
+                raise
+            unseen = str(error)
+        return Moment(recent.now_s, {**heard, **seen}), unseen
+
+    def _undo(self, id: str = "") -> dict[str, Any]:
+        """Delete the example with this number, or the last one: another page, or somebody who speaks, may have taught
+        since.
+        """
+        left = [entry for entry in tuple(self._taught.values()) if id in ("", str(entry.id))]
+        if not left:
+            raise StoreError("That example is gone already." if id else "Nothing taught in this life is left to undo.")
+        entry, notes = left[-1], list[str]()
+        with self._telling_traces(notes):
+            notes += self.memory.erase([entry.id])
+        self._taught.pop(entry.id, None)  # only once it is deleted: another undo takes the one before
+        self._has_learned("name_undone", {"id": entry.id})
+        return {"name": entry.name, "examples": self.child.names.known(), "notes": notes}
+
+    def _forget(self, name: str) -> dict[str, Any]:
+        name, notes = name.strip(), list[str]()
+        count = self.child.names.known().get(name, 0)
+        with self._telling_traces(notes):
+            self.child.forget(name, notes.append)
+        for entry in [entry for entry in tuple(self._taught.values()) if entry.name == name]:
+            self._taught.pop(entry.id, None)
+        self._has_learned("name_forgotten", {"count": count})
+        return {"forgotten": count, "examples": self.child.names.known(), "notes": notes}
+
+    @staticmethod
+    @contextmanager
+    def _telling_traces(notes: list[str]) -> Iterator[None]:
+        """Report remaining traces: the entries are deleted all the same."""
+        try:
+            yield
+        except TracesError as error:
+            notes.append(str(error))
+
+    def _has_learned(self, kind: str, what: Mapping[str, Any]) -> None:
+        """Tell the naming thread and the recording: by number, because a recorded name would survive forgetting."""
+        self.naming.changed()
+        self.between(lambda: self.note(kind, what))
+
+    def _memories(self) -> dict[str, Any]:
+        found = self.recalling.latest()
+        return {"memories": remembered(self.memory, also=[entry.id for entry in found.entries] if found else [])}
+
+    def _record(self, on: bool) -> dict[str, Any]:
+        if self.recording is None:
+            raise ConfigError("This life is private: nothing of it is recorded. Start it without --private to record.")
+        self.between(self.begin_recording if on else self.recording.stop)
+        if self.learner and not on:
+            self.learner.fault = LEARNS_NO_MORE
+        self.recording.finish()
+        files = self.recording.files
+        return {"recording": self.recording.recorder is not None, "file": str(files[-1]) if files else ""}
+
+    def _pause(self, on: bool) -> dict[str, Any]:
+        self.between(lambda: self.set_paused(on))
+        return {"paused": on}
+
+    def _age(self, id: str) -> dict[str, Any]:
+        if self.learner:
+            raise ConfigError("A learning agent has only one age; start it without --learn to go back.")
+        if id not in self.ages:
+            raise ConfigError(f"There is no age '{id}'{nearest(id, self.ages)}")
+        with self._growing:
+            agent = self.ages[id].wake()
+            sha256, before = agent.sha256(), self.loop.agent
+            self.child.refresh(agent)
+            try:
+                self.between(lambda: self.grow_to(id, agent, sha256))
+            except BaseException:
+                self.child.refresh(before)
+                raise
+            finally:
+                self.naming.changed()
+        return {"age": id, "questions": self._questions()}
+
+    def _asks(self, on: bool) -> dict[str, Any]:
+        self.between(lambda: self.asking.allow(on))
+        return {"on": on}
+
+    def _answer(self, text: str) -> dict[str, Any]:
+        """Answer its question about the instruction: it gets the instruction again, with the answer in it."""
+        page = self.between(lambda: self.answer_question(text))
+        return {"answer": f"Its instruction is now: “{page}”.", "page": page}
+
+    def _say(self, text: str) -> dict[str, Any]:
+        """Handle words for it, typed or turned into text by a voice.
+
+        `answer` is a sentence; a voice says it, or what an ability has said in its place. `taught` is the answer of
+        `teach`, where a name was given. Abilities add fields: `own`, what the agent writes itself, `learned`, what it
+        answers by taught words, and `questions`, some that its lessons ask.
+        """
+        reply = self.reply(Sentence(text))
+        return {"answer": reply.text, **reply.fields}
+
+    def reply(self, sentence: Sentence) -> Reply:
+        """Answer a sentence, aloud where there is a voice; in the thread of who says it.
+
+        In a pause nothing is sensed, and that is only shown. Abilities are asked in their order, and among them (at 0)
+        whether the sentence gives a name; what none of them handles alone is answered by what memory knows.
+        """
+        if self.loop.paused:
+            if sentence.text:
+                self.between(lambda: self.room.say(sentence.text))
+            return Reply(PAUSED if sentence.text else "", "")
+        with stepping_threads():
+            reply = self._handled(sentence)
+        if aloud := reply.text if reply.aloud is None else reply.aloud:
+            self.say_aloud(aloud)
+        return reply
+
+    def _handled(self, sentence: Sentence) -> Reply:
+        hears = [(ability.order, ability.hear) for ability in self._able]
+        for _, hear in sorted([*hears, (0, self._named_by)], key=lambda one: one[0]):
+            if (reply := hear(sentence)) is not None:
+                return reply
+        return self._answered(sentence.text) if sentence.text else Reply("")
+
+    def _named_by(self, sentence: Sentence) -> Reply | None:
+        """Teach the name that a sentence gives to what is shown; None if it gives none.
+
+        What is spoken names what is held up: the sound meanwhile is the voice that gives the name.
+        """
+        text, known, is_asked = sentence.text, self.child.names.known(), self.asking.question is not None
+        name = name_in(text, known)
+        if name is None and is_asked and is_short_reply(text):
+            name = name_in_reply(text, known)
+        if name is None:
+            return None
+        self.between(lambda: self.room.say(text))
+        # The thing asked about may have been put down to type the answer.
+        of = ASKED if is_asked and self.holding.square is None else "seen" if sentence.is_spoken else "auto"
+        taught = self._teach(name, of)
+        return Reply(taught["answer"], fields={"taught": taught})
+
+    def _answered(self, text: str) -> Reply:
+        """The answer by what memory and recognition know, beside the agent's own words."""
+        known, agent, now_s = self.child.names.known(), self.agent, time.monotonic()
+        if now_s - self._talked_s > LAPSE_S or self._talked_with is not agent:
+            self._remarked = False  # another conversation
+        self._talked_s, self._talked_with = now_s, agent
+
+        def look() -> tuple[Look, tuple[float, float] | None, Mapping[str, Named]]:
+            """What is in view and where, in one tick: own words and sentence must speak of the same."""
+            self.room.say(text)
+            gaze = self.room.fovea
+            gaze_deg = None if self.sees is None else (gaze.pan_deg, gaze.tilt_deg)
+            named = self.naming.of(self.recent, self.holding.above)
+            return Look(self.sees, self.holding.looked), gaze_deg, named
+
+        give_up_s = now_s + LOOK_S
+        while "sight" in self.room.sensors and self.between(lambda: self.sees is None) and time.monotonic() < give_up_s:
+            time.sleep(self.room.dt_s)
+        in_view, gaze_deg, named = self.between(look)
+        rest = greeting(text, known)[1]
+        remarks = (ability.remark(rest, in_view) for ability in self._able)
+        own = next((remark for remark in remarks if remark is not None), None)
+        why = own.text if own else ""
+        sentence = answer(text, known, named, gaze_deg, own is not None, why, not self._remarked)
+        self._remarked |= CANNOT in sentence
+        return Reply(sentence, own.aloud if own else None, own.fields if own else {})
+
+    def _questions(self) -> list[str]:
+        """A few questions that the present agent was taught to answer."""
+        return [question for ability in self._able for question in ability.questions()]
+
+    def _ask_about_held(self, time_s: float, named: Mapping[str, Named]) -> None:
+        """Ask about an unknown thing that is held up; somebody watches this tick."""
+        holding, asking, doubt = self.holding, self.asking, None
+        by_look = next((ability for ability in self._able if ability.doubts), None)
+        unsure = self.naming.is_telling if by_look else self._sees_unsurely(named)
+        is_due = asking.see(time_s, holding.square, unsure, busy=holding.frames is not None)
+        if not is_due or holding.looked is None:
+            if by_look:
+                by_look.look_away()
+            return
+        if by_look:
+            doubt = by_look.doubt(holding.looked)
+            if doubt is None or not doubt.asks:
+                if doubt is not None:
+                    asking.know()
+                return
+        if shown := holding.recent(self.room.frame):
+            question = asking.ask(shown, named.get("sight"), doubt)
+            self._about_held = as_asked(question)
+            self.note("asked", question.note())
+
+    def _sees_unsurely(self, named: Mapping[str, Named]) -> bool:
+        return "sight" in self.agent.encoders and self.naming.is_unsure(named)
+
+    def _ask_about_instruction(self, tick: Tick) -> None:
+        """Ask what the head that decided in this tick lacks after searching in vain; once, aloud with a voice."""
+        page = tick.moment.senses.get(PAGE)
+        instruction = page if isinstance(page, str) else ""
+        lack = lacking(tick.output, instruction) if self.asking.on else None
+        is_due = self._inquiry.is_due(lack, tick.moment.time_s)
+        if self._inquiry.asked is None:
+            self.wanted = None
+        if is_due and lack is not None:
+            self._count += 1
+            self.wanted = Wanted(self._count, lack)
+            self.note("asked", self.wanted.note())
+            self.say_aloud(lack.question)
+
+    def answer_question(self, text: str) -> str:
+        """The page from the next Moment on, with this answer to the head's question in it.
+
+        Raises:
+            ConfigError: nothing is asked about it, or nothing is answered.
+            WorldError: the world does not know these words; the page before still stands.
+        """
+        if self.wanted is None:
+            raise ConfigError("It no longer asks about its instruction; give it a new one.")
+        if not text.strip():
+            raise ConfigError(f"It asked '{self.wanted.lack.question}'; answer it with words.")
+        page = self.wanted.lack.restated(text)
+        self.room.say(page)
+        return page
+
+    def _open_questions(self) -> dict[str, Any]:
+        """The open questions, for the page: `asks` about the thing held up, `wants` about the instruction."""
+        asks_field = {"asks": self._about_held} if self.asking.question is not None else {}
+        return asks_field | ({"wants": self.wanted.note()} if self.wanted else {})
 
     # -- every tick ----------------------------------------------------------------------------------------------
 
@@ -199,10 +562,14 @@ class Life:
         """Where the Moments between two times of the room's clock were recorded; it may wait for the disk."""
         return self.recording.pointer(since_s, until_s) if self.recording else None
 
+    def _see(self, tick: Tick) -> None:
+        for ability in self._able:
+            ability.see(tick)
+            if (sentence := ability.heard()) is not None:
+                self.spoken_to.take(sentence)
+
     def _keep(self, tick: Tick) -> None:
         effectors = tick.action.effectors
-        by = [head for effector, head in tick.output.decided() if effector == UTTER]
-        self.uttering.take(self.loop.agent, effectors.get(UTTER), by)
         if "say" in effectors:
             self.say_aloud(said(effectors["say"]))
         self._point(tick)
@@ -242,7 +609,6 @@ class Life:
         held = {sense: value for sense, value in tick.moment.senses.items() if sense != "sight"}
         held |= {} if self.holding.crop is None else {"sight": self.holding.crop}
         self.recent.add(replace(tick.moment, senses=held))
-        self.echoing.take(self.loop.agent, tick.moment)
         self._named = None
         self.recalling.offer(tick.moment)
 
@@ -271,16 +637,16 @@ class Life:
         return self.directing.act(self.loop.agent, moment, output, percepts, named)
 
     def _show(self, tick: Tick) -> None:
-        if self.heard:
-            self.heard.see(tick)
-            self.spoken_to.take(self.heard.sentence(tick.moment.time_s), self.heard.said)
-        self.questions.about_instruction(tick)
+        self._ask_about_instruction(tick)
         if not (self.view and self.hub and self.hub.watched):
             self._predicted = None
             return
         named = self._names()
-        self.questions.about_held(tick.moment.time_s, named)
+        self._ask_about_held(tick.moment.time_s, named)
         view = self.view.of(tick, self.room, named, self._surprise(tick), self._extra())
+        for ability in self._able:
+            for key, shown in ability.shown(tick).items():
+                view[key] = view[key] | shown if isinstance(view.get(key), dict) else shown
         frame = self.room.frame
         jpeg = self.view.jpeg(frame) if frame is not None and self._origin("sight") == HERE else None
         self.hub.publish(view, jpeg, frame)
@@ -288,9 +654,11 @@ class Life:
     def faults(self) -> list[str]:
         """What does not work now, a sentence each."""
         recorder = self.recording.recorder if self.recording else None
-        reminds, speaks = (self.naming, self.recalling, self.wondering), (self.speaker, self.uttering, self.spoken_to)
         device = getattr(getattr(self.speaker, "speaker", None), "health", None)  # of what a voice speaks through
-        parts = (recorder, *reminds, self.learner, self.directing, *speaks, device, self.room)
+        parts = (
+            recorder, self.naming, self.recalling, self.learner, self.directing, self.speaker, self.spoken_to, device,
+            *self._able, self.room,
+        )  # fmt: skip
         found = dict.fromkeys(getattr(part, "fault", "") for part in parts)  # memory's fault reaches several parts
         return [without_secrets(fault) for fault in found if fault]
 
@@ -316,8 +684,6 @@ class Life:
             extra["aloud"] = not getattr(self.speaker, "fault", "")
         if self._speaks:
             extra["own_voice"] = True
-        if self.heard and (words := self.heard.shown()):
-            extra["heard"] = words
         if spoken := self.spoken_to.shown():
             extra["spoken"] = spoken
         if progress := self.room.progress():
@@ -327,7 +693,7 @@ class Life:
             extra["may_ask"] = self.asking.on
         if self.directing:
             extra["doing"] = self.directing.director.doing()
-        extra |= self.questions.shown()
+        extra |= self._open_questions()
         if self._recalled is not None:
             extra["recalled"] = self._recalled.shown()
             if self._pointed is not None:
@@ -376,26 +742,33 @@ class Life:
         if self.view:
             self.view = View(agent, self.sure, self.view)
         self.age, self.loop.afresh, self.loop.agent = age, True, agent
-        results = read_results(self.ages[age].folder)
-        self.loop.standing = standing(agent, results) | answering(agent, self.answers)
-        self._listen(agent, results)
+        self.results = read_results(self.ages[age].folder)
+        self.loop.standing = standing(agent, self.results) | answering(agent, self.answers)
+        self._begin_abilities()
         self.note("age", {"id": age})
         self._act_with({"agent_sha256": sha256, "kept": None})
 
-    def _listen(self, agent: Agent, results: Mapping[str, Any] | None) -> None:
-        """Ask the head of words from here on, if somebody can see what it hears, or speech is answered."""
-        self.heard: HeardWords | None = HeardWords(agent, results) if self.hub or self._has_voice else None
-        self.loop.heads = self.heard.heads if self.heard else ()
+    def _begin_abilities(self) -> None:
+        """Let the abilities that the present agent has be asked from here on."""
+        for ability in self.abilities.values():
+            ability.begin()
+        self._able: tuple[Ability, ...] = tuple(one for one in self.abilities.values() if one.wants(self.agent))
+        self.loop.heads = tuple(dict.fromkeys(head for ability in self._able for head in ability.heads))
 
     def _standing(self) -> dict[str, list[str]]:
         """The heads that may act, noted in the recording: a check must ask the same ones."""
         return {effector: list(heads) for effector, heads in self.loop.standing.items()}
 
-    def note(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Write a note to the recording, if there is one."""
-        if self.recording:
-            self.recording.note(kind, data)
-
     def _origin(self, sense: str) -> str:
         sensor = self.room.sensors.get(sense)
         return NONE if sensor is None else BROWSER if hasattr(sensor, "accept") else HERE
+
+
+def is_fit(name: str, value: Any) -> bool:
+    """Whether a command's argument has the right type: a bool for `on`, text with a UTF-8 form for every other.
+
+    JSON can bring half of a surrogate pair, which would break later code.
+    """
+    if name == "on":
+        return isinstance(value, bool)
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)

@@ -17,11 +17,11 @@ import numpy as np
 from gymnasium import spaces
 
 from devmind.acting import Actor
+from devmind.acting.abilities import Tick
 from devmind.acting.in_life import EFFECTORS
 from devmind.acting.standing import Standing, answering, standing
 from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.encoders import Encoded
-from devmind.agent.state import State
 from devmind.agent.taps import Percepts
 from devmind.agent.threads import stepping_threads
 from devmind.live.call_queue import CallQueue
@@ -38,27 +38,6 @@ WAKING_TICKS = 2
 """What was left out before these is no sign: the first step compiles and allocates."""
 SLOW_FROM, SLOW_UNTIL = 1 / 3, 1 / 5
 """Share of Moments left out above which a life is slow, and to which it has to fall until it no longer is."""
-
-
-@dataclass(frozen=True)
-class Tick:
-    """The record of one tick.
-
-    Attributes:
-        moment, action: what was sensed and done.
-        percepts, output: the agent's encoding of it, and its output.
-        state: the agent's, after the step; the next step changes it.
-        skipped: ticks missed just before this one because the loop was late.
-        work_s: seconds for encoding and stepping.
-    """
-
-    moment: Moment
-    action: Action
-    percepts: Percepts
-    output: StepOutput
-    state: State
-    skipped: int
-    work_s: float
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from devmind.acting.standing import check_answering, read_results
+from devmind.acting.standing import check_answering
 from devmind.live.ages import load_at_age
 from devmind.live.core_dumps import forbid_core_dumps
 from devmind.live.learning.learner import LiveLearner
@@ -48,10 +48,8 @@ def open_life(options: LiveOptions) -> Iterator[tuple[Life, PageServer | None]]:
         room = options.room or Room(options.sensors, config.hz, config.lag_s)
         life = stack.enter_context(
             Life(
-                agent, room, _memory(store, options), options.agent, recording, record=options.record is not None,
-                hub=hub, speaker=speaker, learner=learner, sure=config.sure, remembering=config.memory,
-                command=options.command, results=read_results(options.agent), asks=config.asks,
-                answers=options.answers, director=options.director, taught=options.taught,
+                agent, room, _memory(store, options), options,
+                recording=recording, hub=hub, speaker=speaker, learner=learner,
             )
         )  # fmt: skip
         if learner:

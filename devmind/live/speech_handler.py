@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+from devmind.acting.abilities import Reply, Sentence
 from devmind.errors import DevmindError, StoreError
-from devmind.moment import Moment
 
-Say = Callable[[str, Sequence[Moment]], Mapping[str, Any]]
-"""Handles words and their sound, and gives the answer, as `Commands.hear`; empty for none."""
+Say = Callable[[Sentence], Reply]
+"""Answers a sentence, as `Life.reply`; with no text where it has no answer."""
 UNSURE = "…"
 """Shown for a sentence without any sure word."""
 WAITING = 2
@@ -37,7 +37,7 @@ class SpeechHandler:
     def __init__(self, say: Say, aloud: Callable[[str], None]) -> None:
         self.fault = ""
         self._say, self._aloud = say, aloud
-        self._waiting: queue.Queue[tuple[str, Sequence[Moment]] | None] = queue.Queue(WAITING)
+        self._waiting: queue.Queue[Sentence | None] = queue.Queue(WAITING)
         self._last: dict[str, Any] = {}
         self._count = 0
         # No daemon: it must not be inside torch when the interpreter exits.
@@ -52,15 +52,15 @@ class SpeechHandler:
             self._waiting.put(None)
             self._thread.join()
 
-    def take(self, words: str, heard: Sequence[Moment] = ()) -> None:
-        """A sentence was heard ('' without any sure word), with its sound; returns at once. It is dropped if others
-        already wait, or nobody answers.
-        """
-        if (words or heard) and self._thread.is_alive():
+    def take(self, sentence: Sentence) -> None:
+        """A sentence was heard; returns at once. It is dropped if others already wait, or nobody answers."""
+        if self._thread.is_alive():
             try:
-                self._waiting.put_nowait((words, heard))
+                self._waiting.put_nowait(sentence)
             except queue.Full:
-                self.fault = f"“{words or UNSURE}” was not answered, since others were waiting; wait for an answer."
+                self.fault = (
+                    f"“{sentence.text or UNSURE}” was not answered, since others were waiting; wait for an answer."
+                )
 
     def shown(self) -> dict[str, Any]:
         """For the page: the `text` answered last, its `answer`, its `number`, and `sure` where the sound itself was
@@ -70,25 +70,24 @@ class SpeechHandler:
 
     def _run(self) -> None:
         while (sentence := self._waiting.get()) is not None:
-            words, heard = sentence
+            words = sentence.text or UNSURE
             try:
-                answer = self._say(words, heard)
+                reply = self._say(sentence)
             except StoreError as error:  # a name that does not fit, or nothing to name: that is an answer
                 self._aloud(str(error))
-                answer = {"answer": str(error)}
+                reply = Reply(str(error))
             except DevmindError as error:
                 self.fault = str(error)
                 continue
             except Exception as error:  # catch everything: a dead thread could not report it
                 self.fault = (
-                    f"“{words or UNSURE}” was not answered ({type(error).__name__}: {error}); it goes on with the next "
+                    f"“{words}” was not answered ({type(error).__name__}: {error}); it goes on with the next "
                     "sentence. Please report it."
                 )
                 continue
-            if not answer:
+            if not reply.text:
                 continue
-            own = answer.get("learned", answer.get("own"))
-            self._last = {"text": words or UNSURE, "answer": own["text"] if own else answer["answer"]}
-            self._last |= {"sure": answer["sure"]} if "sure" in answer else {}
+            self._last = {"text": words, "answer": reply.said}
+            self._last |= {"sure": reply.fields["sure"]} if "sure" in reply.fields else {}
             self._count += 1
             self.fault = ""

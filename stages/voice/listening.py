@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from devmind.acting import Actor
-from devmind.acting.spoken_questions import is_speech
 from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
@@ -22,6 +21,7 @@ from stages.voice.echo.tokens.model import MOST
 from stages.voice.echo.tokens.writing import written_on
 from stages.voice.parts import CODEC, KINDS_ARC, NEXT_CODE, SOUND, UTTER, WORDS_ARC
 from stages.voice.sounds.kinds import KINDS
+from stages.voice.spoken_questions import is_speech
 from stages.voice.transcript import BLANK, KNOWN, joined
 from stages.voice.vocoder import sound_of
 

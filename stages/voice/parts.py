@@ -23,7 +23,7 @@ NOTE = "note"
 """The effector of that arc: int64 [2] a Moment, for each 50 ms the word just said, in `transcript.KNOWN`, or 0."""
 WRITTEN, WRITTEN_ARC = "written_words", "written_words_arc"
 """Heads that write the words of an utterance, on the trunk's features of `listen` and, as an arc, on the ear's tokens;
-only if `hearing.words` is 'seq2seq'.
+only if `stages.voice.words` is 'seq2seq'.
 """
 TELL = "tell"
 """Their effector: int64 [4], the words of the last 3.2 s, 0 behind the last word."""

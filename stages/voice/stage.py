@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
@@ -19,6 +20,7 @@ from stages.voice.name_heard import exam as name_heard
 from stages.voice.name_heard import lesson as named_lesson
 from stages.voice.say import exam as say
 from stages.voice.say import lesson as say_lesson
+from stages.voice.settings import configure
 from stages.voice.sounds import exam as sounds
 from stages.voice.sounds import lesson as sounds_lesson
 from stages.voice.speak_answer import exam as speak_answer
@@ -62,6 +64,10 @@ class VoiceStage:
     def admit(self, agent: Agent) -> None:
         """Add an ear for speech, trunk layers for it, a codec, and the heads of the stage's skills."""
         parts.admit(agent)
+
+    def configure(self, agent: Agent, settings: Mapping[str, Any]) -> None:
+        """Choose how the agent will hear words, by `stages.voice` of a configuration; before `admit`."""
+        configure(agent, settings)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         """`listen`, `codec` and `sounds`, which need no trunk; `words`, which trains its layers; `kinds`, `names`,

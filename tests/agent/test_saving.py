@@ -309,7 +309,7 @@ def test_every_kind_of_trunk_works_as_one(kind: str) -> None:
         (lambda config: config.update(grown=["reflex"] * 10**4), "names 10,000 grown"),
         (lambda config: config.update(deep={"reflex": {"body": "body"}}), "'reflex', which has grown none"),
         (lambda config: config.update(grown=["a"], deep={"a": {"taste": "body"}}), "tokens of 'taste'"),
-        (lambda config: config.update(hearing={"encoder": "abacus"}), "says how it hears, and not rightly"),
+        (lambda config: config.update(hearing={"encoder": ["abacus"]}), "says how it hears, and not rightly"),
         (lambda config: config["heads"][0].update(labels=["\x1b[2J"]), "one printable line is expected"),
         (lambda config: config.update(encoders=7), "describes no agent"),
     ],

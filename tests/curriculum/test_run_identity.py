@@ -254,11 +254,25 @@ def test_changed_recordings_are_refused(tmp_path, monkeypatch):
 
 def test_setting_newer_than_the_run_counts_as_its_default(tmp_path):
     mine, theirs = (identity("lamps", load("tiny"), None, None, [], Path("run")) for _ in range(2))
-    del theirs["config"]["hearing"], theirs["config"]["exam"]["bootstrap"]
+    del theirs["config"]["stages"], theirs["config"]["exam"]["bootstrap"]
     check_same_run(tmp_path, mine, theirs)
-    other = identity("lamps", load("tiny", sets=["hearing.encoder=conv"]), None, None, [], Path("run"))
-    with pytest.raises(ConfigError, match=r"settings: hearing.encoder was None, now 'conv';"):
+    other = identity("lamps", load("tiny", sets=["stages.voice.encoder=conv"]), None, None, [], Path("run"))
+    with pytest.raises(ConfigError, match=r"settings: stages.voice.encoder was None, now 'conv';"):
         check_same_run(tmp_path, other, theirs)
+
+
+def test_setting_that_stands_elsewhere_now_is_the_same_setting(tmp_path):
+    """Runs of older versions keep how a stage hears in a section of its own."""
+    new = [
+        identity("lamps", load("tiny", sets=sets), None, None, [], Path("run"))
+        for sets in (["hearing.encoder=conv"], [])
+    ]
+    for mine, encoder in zip(new, ("conv", None), strict=True):
+        theirs = mine | {"config": mine["config"] | {"hearing": {"encoder": encoder, "words": None}}}
+        del theirs["config"]["stages"]
+        check_same_run(tmp_path, mine, theirs)
+    with pytest.raises(ConfigError, match=r"settings: stages.voice.encoder was 'conv', now None;"):
+        check_same_run(tmp_path, new[1], new[0])
 
 
 def test_setting_that_exists_no_more_is_ignored(tmp_path):
@@ -285,7 +299,7 @@ def test_curriculum_continues_although_a_setting_is_newer(tmp_path, monkeypatch)
     plan = {
         k: v for k, v in (Journal(out / "curriculum.jsonl").last("plan") or {}).items() if k not in ("time", "event")
     }
-    del plan["config"]["hearing"], plan["config"]["exam"]["bootstrap"]
+    del plan["config"]["stages"], plan["config"]["exam"]["bootstrap"]
     (out / "curriculum.jsonl").unlink()
     Journal(out / "curriculum.jsonl").write("plan", **plan)
     assert runner.Curriculum.resume(out) == runner.Curriculum(["lamps"], config(), out).run() == ["lamps"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -11,28 +12,30 @@ import pytest
 import torch
 
 from devmind import worlds
-from devmind.acting import taught_words
-from devmind.acting.taught_words import WHAT, teaching
+from devmind.acting.abilities import Doubt
+from devmind.acting.sentences import teaching
 from devmind.agent.agent import Agent
 from devmind.config import load
 from devmind.curriculum.stage import Context
-from devmind.live.remembering import asking, wondering
-from devmind.live.remembering.asking import REST_S, STEADY_S, Asking, Doubt
+from devmind.live.remembering import asking
+from devmind.live.remembering.asking import REST_S, STEADY_S, Asking
 from devmind.live.remembering.held_object import Square
 from devmind.live.remembering.press import Holding
 from devmind.live.remembering.show_and_tell import ShowAndTell
-from devmind.live.remembering.wondering import Wondering, doubt_of
 from devmind.memory import Memory, open_store
 from devmind.moment import Moment
 from devmind.seeding import exam_seeds
 from devmind.testing import tiny_agent
-from stages.language import parts
+from stages.language import parts, talking, taught_words
 from stages.language.converse.asking import drawn
 from stages.language.name.scenes import THINGS
 from stages.language.new_words.exam import LATER_S, TaughtLives
 from stages.language.new_words.lives import Lives
 from stages.language.parts import RECOGNISED, SIGHT, TEXT, WORDS
+from stages.language.talking import Talk, doubt_of
+from stages.language.taught_words import WHAT
 from tests.live.test_life import Home, StillFinder
+from tests.live.test_own_voice import surroundings
 
 N = 8
 
@@ -111,10 +114,10 @@ def test_live_loop_decides_as_the_exam_and_the_page_shows_its_confidence(
     row = int(np.flatnonzero(examined.asks == asks)[0])
     undecided.save_pretrained(tmp_path / "agent")
     looked: list[Doubt] = []
-    real = wondering.doubt_of
+    real = talking.doubt_of
     monkeypatch.setattr(asking, "STEADY_S", 0.2)
     monkeypatch.setattr(asking, "GONE_S", 60.0)  # ticks may be rare on a busy machine
-    monkeypatch.setattr(wondering, "doubt_of", lambda *given: looked.append(real(*given)) or looked[-1])
+    monkeypatch.setattr(talking, "doubt_of", lambda *given: looked.append(real(*given)) or looked[-1])
     with Home(tmp_path / "agent", tmp_path) as home:
         life, now_s = home.life, [0.0]
         monkeypatch.setattr(life.memory, "_clock", lambda: now_s[0])
@@ -152,23 +155,26 @@ def test_one_look_at_a_time_is_processed_beside_the_loop(
     memory = Memory(open_store(None))
     child = taught(undecided, memory, scenes, 0)
 
-    def of_look(thoughts: Wondering, agent: Agent = undecided) -> Doubt:
+    life = surroundings(agent=undecided, memory=memory, hashes=child.hashes)
+
+    def of_look(talk: Talk) -> Doubt:
         give_up_s = time.monotonic() + 60
-        while (found := thoughts.about(agent, child.hashes, of.scenes.sight[0])) is None:
+        while (found := talk.doubt(of.scenes.sight[0])) is None:
             assert time.monotonic() < give_up_s
             time.sleep(0.01)
         return found
 
-    with Wondering(memory) as thoughts:
+    with closing(Talk(life)) as talk:
         same = doubt_of(undecided, memory, child.hashes, of.scenes.sight[0])
-        assert of_look(thoughts) == (same.asks, pytest.approx(same.share, abs=1e-4), same.nearest)
-        assert thoughts.about(undecided, child.hashes, of.scenes.sight[1]) is None
-        thoughts.drop()
-        assert of_look(thoughts).nearest == same.nearest, "of what is looked at now"
+        assert of_look(talk) == (same.asks, pytest.approx(same.share, abs=1e-4), same.nearest)
+        assert talk.doubt(of.scenes.sight[1]) is None
+        talk.look_away()
+        assert of_look(talk).nearest == same.nearest, "of what is looked at now"
         strange = child.hashes | {SIGHT: "0" * 32}
         assert doubt_of(undecided, memory, strange, of.scenes.sight[0]) == Doubt(False, 0.0, ""), (
             "another agent's memory"
         )
         monkeypatch.setattr(taught_words, "Actor", lambda *given, **more: 1 / 0)
-        assert not of_look(thoughts, copy.deepcopy(undecided)).asks
-        assert "division by zero" in thoughts.fault
+        life.agent = copy.deepcopy(undecided)
+        assert not of_look(talk).asks
+        assert "division by zero" in talk.fault

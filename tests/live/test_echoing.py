@@ -12,7 +12,14 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.live.echoing import (
+from devmind.live.loop import Tick
+from devmind.live.remembering.answering import CANNOT
+from devmind.moment import TICK_HZ, TICK_SAMPLES, Moment
+from devmind.testing import tiny_agent
+from stages.reflex import parts as parts_of_reflex
+from stages.voice import parts
+from stages.voice.abilities.heard_words import END_S, LEAD_S
+from stages.voice.abilities.sound_requests import (
     BADLY,
     FAILED,
     NO_SPEAKER,
@@ -23,13 +30,6 @@ from devmind.live.echoing import (
     Echoing,
     requested,
 )
-from devmind.live.loop import Tick
-from devmind.live.remembering.answering import CANNOT
-from devmind.live.viewing.heard_words import END_S, LEAD_S
-from devmind.moment import TICK_HZ, TICK_SAMPLES, Moment
-from devmind.testing import tiny_agent
-from stages.reflex import parts as parts_of_reflex
-from stages.voice import parts
 from stages.voice.codec import levels_of
 from stages.voice.echo.clean import exam as clean_exam
 from stages.voice.echo.go_on import exam as go_on_exam
@@ -37,7 +37,7 @@ from stages.voice.echo.lesson import decode
 from stages.voice.echo.tokens.exam import pages
 from stages.voice.moments import as_batch
 from stages.voice.vocoder import sound_of
-from tests.live.test_own_voice import Mouth
+from tests.live.test_own_voice import Mouth, surroundings
 from tests.live.test_speech_handler import Ears, Spoken, admitted_to_voice
 
 SAY_AGAIN, CLEAN, GO_ON = "say it again", "clean it", "go on"
@@ -167,7 +167,7 @@ def test_own_voice_does_not_count_as_a_heard_sound(home: Spoken) -> None:
 
 def test_spoken_request_does_not_count_as_the_last_sound(home: Spoken) -> None:
     ears = Listening(home.life.loop.agent)
-    home.life.heard = home.ears = ears
+    home.hears_by(ears)
     home.live(4)
     home.hear(noise(5))
     home.live(round((LEAD_S + END_S) * TICK_HZ))
@@ -181,19 +181,19 @@ def test_spoken_request_does_not_count_as_the_last_sound(home: Spoken) -> None:
 
 
 def test_last_sound_begins_after_a_pause_and_ends_where_it_stopped(run: Path) -> None:
-    agent, echoing = Agent.from_pretrained(run), Echoing(Mouth(), {})
+    echoing = Echoing(surroundings(Mouth()))
     loud = [*range(5, 8), *range(20, 22), *range(25, 30)]
     for tick in range(40):
         sound = noise(1, seed=tick) * (1.0 if tick in loud else 1e-3)
-        echoing.take(agent, Moment(tick / TICK_HZ, {"sound": sound}))
+        echoing.keep(Moment(tick / TICK_HZ, {"sound": sound}))
 
     def ticks(now_s: float, before_s: float = float("inf")) -> list[int]:
-        return [round(one.time_s * TICK_HZ) for one in echoing.heard(now_s, before_s)]
+        return [round(one.time_s * TICK_HZ) for one in echoing.last_sound(now_s, before_s)]
 
     assert ticks(4.0) == list(range(18, 30)), "a pause of 0.3 s is none"
     assert ticks(4.0, before_s=1.5) == list(range(3, 8))
     assert ticks(60.0) == [], "that was long ago"
-    echoing.take(agent, Moment(5.0, {"sound": noise(1)}))
+    echoing.keep(Moment(5.0, {"sound": noise(1)}))
     assert ticks(5.0) == [50], "what it did not hear is no pause"
     assert PAUSE_S < 1.2
 
@@ -207,15 +207,19 @@ def test_impossible_requests_give_clear_answers(run: Path) -> None:
     older.add_head(parts.CODEC, "head.voice-codec", parts.LISTEN, effector=parts.UTTER, stage=parts.NAME, standby=True)
     failed, passed = result("echo/continued", False), result("echo/continued", True)
     named = {parts.GO_ON: (parts.GOES_ON,)}
-    assert Echoing.can(older)
-    assert Echoing(mouth, {}).answer(older, None, request, heard) == (NOT_TAUGHT.format("go on with"), None)
+    assert Echoing(surroundings()).wants(older)
+
+    def said(of: Agent, sounds: list[Moment], speaker: Any = mouth, **more: Any) -> str:
+        return Echoing(surroundings(speaker, **more)).answer(of, request, sounds).text
+
+    assert said(older, heard) == NOT_TAUGHT.format("go on with")
     refused = FAILED.format("echo/continued", "go on with", parts.GO_ON, parts.GOES_ON)
-    assert Echoing(mouth, {}).answer(agent, failed, request, heard) == (refused, None)
-    assert Echoing(None, {}).answer(agent, None, request, heard) == (NO_SPEAKER.format("go on with"), None)
-    assert Echoing(mouth, {}).answer(agent, None, request, []) == (NOTHING_HEARD.format("go on with"), None)
+    assert said(agent, heard, results=failed) == refused
+    assert said(agent, heard, None) == NO_SPEAKER.format("go on with")
+    assert said(agent, []) == NOTHING_HEARD.format("go on with")
     assert mouth.makers == []
-    assert Echoing(mouth, named).answer(agent, failed, request, heard).text.endswith(BADLY)
-    assert Echoing(mouth, {}).answer(agent, passed, request, heard).text.endswith("for 0.2 s.")
+    assert said(agent, heard, results=failed, answers=named).endswith(BADLY)
+    assert said(agent, heard, results=passed).endswith("for 0.2 s.")
     assert len(mouth.makers) == 2
 
 
@@ -242,7 +246,7 @@ def test_agent_without_the_voice_stage_talks_as_before(tmp_path: Path) -> None:
         home.hear(noise(5))
         assert told(home, GO_ON).endswith(CANNOT)
         assert home.life.speaker.makers == []
-        assert home.life.echoing.heard(0.5) == ()
+        assert home.life.abilities["echo"].last_sound(0.5) == ()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 import torch
 
-from devmind.acting import taught_words
 from devmind.acting.recall import payload
 from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
@@ -29,12 +28,11 @@ from devmind.agent.taps import Tapped
 from devmind.config import LiveConfig, MemoryConfig
 from devmind.errors import ConfigError, DevmindError, SessionError, StaleReading, StoreError
 from devmind.live.checking import check_replay
-from devmind.live.commands import PAUSED
 from devmind.live.learning.learner import Handover
-from devmind.live.life import Life
+from devmind.live.life import PAUSED, Life
+from devmind.live.options import LiveOptions
 from devmind.live.recording import Recording
-from devmind.live.remembering import word_questions
-from devmind.live.remembering.answering import CANNOT, ELSEWHERE, HELLO, NO_WORDS, OwnWords
+from devmind.live.remembering.answering import CANNOT, HELLO
 from devmind.live.remembering.asking import WHAT
 from devmind.live.remembering.held_object import Square
 from devmind.live.remembering.recalling import Recalled
@@ -50,6 +48,9 @@ from devmind.testing import tiny_agent
 from devmind.worlds.room import Room
 from sensors.synthetic import SyntheticCamera, SyntheticMicrophone
 from stages.language import parts as parts_of_language
+from stages.language import taught_words, word_questions
+from stages.language.own_words import Dialogue, OwnWords
+from stages.language.talking import ELSEWHERE, NO_WORDS, Talk
 from stages.reflex import parts
 from tests.agent.conftest import shake
 from tests.live.remembering.test_held_object import scene, with_thing
@@ -91,19 +92,11 @@ class Home:
         room = Room({"eye": SyntheticCamera().__enter__(), "ear": SyntheticMicrophone().__enter__()}, HZ)
         recording = None if private else Recording(out / "kept" / "s.mcap", {}, LiveConfig(hz=HZ))
         store = open_store(memory)
+        options = LiveOptions(folder, {}, config=LiveConfig(hz=HZ, memory=remembering), answers=answers)
         self.life = Life(
-            self.agent,
-            room,
-            Memory(store),
-            folder,
-            recording,
-            False,
-            self.hub,
-            speaker,
-            learner,
-            remembering=remembering,
-            answers=answers,
-        )
+            self.agent, room, Memory(store), options,
+            recording=recording, hub=self.hub, speaker=speaker, learner=learner,
+        )  # fmt: skip
         self.stopped = threading.Event()
         self.thread = threading.Thread(target=self.life.run, kwargs={"stop": self.stopped.is_set})
 
@@ -254,7 +247,7 @@ def test_life_of_one_frame_a_second_teaches_a_name(run: Path, has_gaps: bool) ->
     room = Room({"eye": eye}, now=clock.now, sleep=clock.sleep)
     with (
         ThreadPoolExecutor() as pool,
-        Life(agent, room, Memory(open_store(None)), run, hub=hub) as life,
+        Life(agent, room, Memory(open_store(None)), LiveOptions(run, {}), hub=hub) as life,
         hub.viewer() as viewer,
     ):
         ticks = life.loop.ticks()
@@ -401,9 +394,16 @@ def test_life_asks_about_an_unknown_thing_and_the_answer_names_it(holding: Home,
     assert check_replay([path], {holding.agent.sha256(): holding.agent}).passed
 
 
+def talking(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an agent without the heads talk all the same."""
+    monkeypatch.setattr(Talk, "wants", lambda self, agent: True)
+    home.life.between(home.life._begin_abilities)
+
+
 def test_agent_that_can_write_answers_in_its_own_words(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     own = OwnWords("a red ball.", 0.9141, None)
-    monkeypatch.setattr("devmind.live.commands.Dialogue.reply", lambda *given: own)
+    talking(home, monkeypatch)
+    monkeypatch.setattr(Dialogue, "reply", lambda *given: own)
     said = home.life.do("say", {"text": "what is that?"})
     assert said["own"] == {"text": "a red ball.", "sure": 0.914, "points": None}
     assert said["answer"].endswith("It was taught no name yet.")
@@ -415,17 +415,18 @@ def test_what_it_cannot_do_is_remarked_once_in_a_conversation(home: Home, monkey
     asked = ("hello", "what do you see?", "cup", "who are you?")
     answers = [home.life.do("say", {"text": text})["answer"] for text in asked]
     assert [CANNOT in said for said in answers] == [False, True, False, False]
-    monkeypatch.setattr("devmind.live.commands.LAPSE_S", -1.0)  # a new conversation
+    monkeypatch.setattr("devmind.live.life.LAPSE_S", -1.0)  # a new conversation
     assert CANNOT in home.life.do("say", {"text": "cup"})["answer"]
 
 
 def test_words_and_panel_agree_that_nothing_is_seen(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """'a cyan box, 98 % sure' stood beside 'It sees nothing just now': they were of two ticks."""
     looked: list[Any] = []
-    monkeypatch.setattr("devmind.live.commands.can_write", lambda agent: True)
-    monkeypatch.setattr(
-        "devmind.live.commands.Dialogue.reply", lambda self, agent, text, sight, now_s: looked.append(sight)
-    )
+    talking(home, monkeypatch)
+    monkeypatch.setattr("stages.language.talking.can_write", lambda agent: True)
+    monkeypatch.setattr("stages.language.talking.questions", lambda agent: {})
+    monkeypatch.setattr(Talk, "questions", lambda self: [])
+    monkeypatch.setattr(Dialogue, "reply", lambda self, agent, text, sight, now_s: looked.append(sight))
     assert "nothing just now" not in home.life.do("say", {"text": "what is that?"})["answer"]
     assert looked.pop() is not None
 
@@ -737,9 +738,9 @@ def test_only_uttered_sound_is_played_and_codes_end_no_life(run: Path, tmp_path:
     speaker = Loudspeaker()
     with SyntheticCamera() as eye, SyntheticMicrophone() as ear:
         room = Room({"eye": eye, "ear": ear}, HZ)
-        answers = {"utter": ("voice",)}
+        options = LiveOptions(tmp_path / "agent", {}, answers={"utter": ("voice",)})
         agent = Agent.from_pretrained(tmp_path / "agent")
-        with Life(agent, room, Memory(open_store(None)), tmp_path / "agent", speaker=speaker, answers=answers) as life:
+        with Life(agent, room, Memory(open_store(None)), options, speaker=speaker) as life:
             assert life.run(seconds=0.5).ticks > 2
     assert bool(speaker.played) == plays
 

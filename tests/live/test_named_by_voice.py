@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.live.viewing.heard_words import HeardWords
 from devmind.moment import TICK_SAMPLES
 from devmind.testing import tiny_context
+from stages.voice.abilities.heard_words import HeardWords
 from stages.voice.caregiver.speech import NAMING, bank
 from stages.voice.hear_words import listen
 from stages.voice.moments import in_a_row
@@ -74,7 +74,7 @@ def test_life_learns_names_from_new_sentences_and_new_voices(tmp_path: Path) -> 
     assert not set(said.texts) & set(TAUGHT)
     right, known, heard = 0, dict[str, int](), list[tuple[str, str]]()
     with Spoken(tmp_path / "taught" / "01-voice", Mouth()) as home:
-        home.life.heard = HeardWords(agent, PASSED)
+        home.hears_by(HeardWords(agent, PASSED))
         home.until(lambda: home.life.holding.square)
         still = home.camera._frame(3 * home._lived, 0.5)
         home.camera._frame = lambda number, at_s: still  # type: ignore[method-assign]

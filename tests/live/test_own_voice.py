@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
-from devmind.live.commands import PAUSED
+from devmind.live.life import PAUSED
 from devmind.live.loop import LiveLoop, Tick
-from devmind.live.remembering.answering import OwnWords
-from devmind.live.uttering import GATHERED, NO_SOUND, NO_SPEAKER, Uttering
 from devmind.live.virtual import SoundMailbox, VirtualClock
 from devmind.raised import FOLDER
 from devmind.sessions.reader import Session
 from devmind.testing import tiny_agent
 from devmind.testing.laws import ATOL
 from devmind.worlds.room import Room
+from stages.language.own_words import Dialogue, OwnWords
+from stages.language.talking import Talk
 from stages.voice import parts as parts_of_voice
+from stages.voice.abilities.uttered_sound import GATHERED, NO_SOUND, NO_SPEAKER, Uttering
 from stages.voice.codec import levels_of
 from stages.voice.echo.lesson import decode
 from stages.voice.parts import CODEC, UTTER
@@ -55,6 +58,14 @@ class Mouth:
         self.makers.append(make)
 
 
+def surroundings(speaker: Any = None, answers: Standing = MappingProxyType({}), **more: Any) -> Any:
+    """A life as an ability sees it, with nothing in it but this."""
+    room = SimpleNamespace(say=lambda text: None)
+    plain = {"results": None, "sure": 0.0, "sees": None, "is_elsewhere": lambda sight: False, "room": room}
+    plain |= {"between": lambda do: do(), "note": lambda kind, data: None}
+    return SimpleNamespace(speaker=speaker, answers=answers, **(plain | more))
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run of an agent that hears words and can repeat; a tick without sound must not end its life."""
@@ -74,10 +85,12 @@ def home(run: Path, tmp_path: Path) -> Iterator[Home]:
 
 def test_answer_to_typed_words_is_said_aloud(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     mouth, life = home.life.speaker, home.life
-    monkeypatch.setattr("devmind.live.commands.Dialogue.reply", lambda *given: None)  # like an agent that cannot write
+    monkeypatch.setattr(Talk, "wants", lambda self, agent: True)
+    life.between(life._begin_abilities)
+    monkeypatch.setattr(Dialogue, "reply", lambda *given: None)  # like an agent that cannot write
     answers = [life.do("say", {"text": text})["answer"] for text in ("hello", "what do you see?")]
     assert mouth.said == answers
-    monkeypatch.setattr("devmind.live.commands.Dialogue.reply", lambda *given: OwnWords("a red ball.", 0.9, None))
+    monkeypatch.setattr(Dialogue, "reply", lambda *given: OwnWords("a red ball.", 0.9, None))
     life.do("say", {"text": "what is that?"})
     assert mouth.said[2:] == ["a red ball."], "its own words, where it has some"
     life.do("pause", {"on": True})
@@ -156,7 +169,7 @@ def codes(ticks: int) -> np.ndarray:
 
 def test_codes_are_collected_for_a_second_and_decoded_by_the_codec(echoing: Agent) -> None:
     mouth, given = Mouth(), codes(2 * GATHERED + 3)
-    uttering = Uttering(mouth)
+    uttering = Uttering(surroundings(mouth))
     for number, one in enumerate(given, 1):
         uttering.take(echoing, one, [CODEC])
         assert len(mouth.makers) == number // GATHERED, "nothing is made in the tick itself"
@@ -173,7 +186,7 @@ def test_codes_are_decoded_by_the_agent_that_uttered_them(echoing: Agent) -> Non
     """Regression: when another age took over, its codec decoded what the one before had begun to say."""
     mouth, (one, two), other = Mouth(), codes(2), tiny_agent(7)
     parts_of_voice.admit(other)
-    uttering = Uttering(mouth)
+    uttering = Uttering(surroundings(mouth))
     uttering.take(echoing, one, [CODEC])
     uttering.take(other.eval(), two, [CODEC])
     uttering.take(other, None, [])
@@ -184,18 +197,18 @@ def test_codes_are_decoded_by_the_agent_that_uttered_them(echoing: Agent) -> Non
 
 
 def test_fault_of_an_age_that_utters_ends_with_it(echoing: Agent) -> None:
-    mute = Uttering(None)
+    mute = Uttering(surroundings())
     mute.take(echoing, codes(1)[0], [CODEC])
     mute.take(echoing, None, [])
     assert mute.fault == NO_SPEAKER, "it is only silent"
-    mute.take(tiny_agent(), None, [])
+    mute.begin()
     assert mute.fault == ""
 
 
 def test_codes_of_silence_are_not_played(echoing: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stages.voice.codec.sound_of", lambda mel: torch.full((1, 200 * mel.shape[1]), 1e-4))
     mouth = Mouth()
-    uttering = Uttering(mouth)
+    uttering = Uttering(surroundings(mouth))
     for one in codes(GATHERED):
         uttering.take(echoing, one, [CODEC])
     assert mouth.makers[0]().shape == (1, 0)
@@ -204,7 +217,7 @@ def test_codes_of_silence_are_not_played(echoing: Agent, monkeypatch: pytest.Mon
 def test_sound_is_played_at_once_and_unplayable_sound_is_reported(echoing: Agent) -> None:
     mouth = Mouth()
     sound: np.ndarray = np.zeros((1, 1600), np.float32)
-    uttering = Uttering(mouth)
+    uttering = Uttering(surroundings(mouth))
     uttering.take(echoing, sound, ["voice"])
     assert mouth.played == [sound]
     agent = tiny_agent()
@@ -212,7 +225,7 @@ def test_sound_is_played_at_once_and_unplayable_sound_is_reported(echoing: Agent
     uttering.take(agent, np.zeros(2, np.int64), ["voice"])
     assert uttering.fault == NO_SOUND.format("voice")
     assert not mouth.makers
-    mute = Uttering(None)
+    mute = Uttering(surroundings())
     mute.take(echoing, codes(1)[0], [CODEC])
     assert mute.fault == NO_SPEAKER
 

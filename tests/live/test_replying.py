@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from devmind.acting.spoken_questions import REPLY, as_asked, ask, sounded
+from devmind.acting.abilities import Sentence
 from devmind.agent.agent import Agent
 from devmind.live.life import Life
 from devmind.live.loop import Tick
-from devmind.live.replying import EXAM, Replied, Replying
-from devmind.live.viewing.heard_words import END_S, LEAD_S, HeardWords
+from devmind.live.options import LiveOptions
 from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
 from devmind.memory import Memory, open_store
 from devmind.moment import TICK_HZ, TICK_SAMPLES, Moment
@@ -25,12 +24,17 @@ from devmind.raised import raised
 from devmind.testing import tiny_agent, tiny_context
 from devmind.worlds.room import Room
 from stages.voice import parts as parts_of_voice
+from stages.voice.abilities.heard_words import END_S, LEAD_S, HeardWords
+from stages.voice.abilities.spoken_answers import EXAM, Replying
 from stages.voice.codec import codes_of, levels_of
 from stages.voice.echo.lesson import decode
+from stages.voice.parts import REPLY
+from stages.voice.sound_heads import sounded
 from stages.voice.speak_answer import exam
 from stages.voice.speak_answer.asked import ANSWERS, TAUGHT, questions
+from stages.voice.spoken_questions import as_asked, ask
 from stages.voice.vocoder import sound_of
-from tests.live.test_own_voice import Mouth
+from tests.live.test_own_voice import Mouth, surroundings
 from tests.live.test_speech_handler import PASSED, WORDS, Ears, Spoken, admitted_to_voice
 
 FAILED = {"skills": [{"measures": [{"name": f"{EXAM}scenes", "passed": False}]}]}
@@ -63,8 +67,8 @@ def takes_for(agent: Any, what: float) -> Any:
 @pytest.fixture
 def home(run: Path) -> Iterator[Spoken]:
     with Spoken(run, Mouth()) as home:
-        home.life.heard = home.ears = Listening(takes_for(home.life.loop.agent, QUESTION))
-        home.life.replying.sure = 0.0  # it was taught nothing, and so is sure of nothing
+        home.hears_by(Listening(takes_for(home.life.loop.agent, QUESTION)))
+        home.life.sure = 0.0  # it was taught nothing, and so is sure of nothing
         yield home
 
 
@@ -76,7 +80,7 @@ def test_spoken_question_is_answered_by_the_head_of_the_exam(home: Spoken, monke
         put.append((heard, sight))
         return as_asked(heard, sight)
 
-    monkeypatch.setattr("devmind.live.replying.as_asked", noted)
+    monkeypatch.setattr("stages.voice.abilities.spoken_answers.as_asked", noted)
     home.live(3)
     home.say("what", "is", "that")
     spoken = home.until(home.life.spoken_to.shown)
@@ -109,7 +113,7 @@ def test_spoken_question_in_a_strange_room_is_not_answered_by_ear(
 ) -> None:
     """The test of written answers holds for spoken ones too."""
     strange = SimpleNamespace(is_unlike=lambda agent, sight: True)
-    monkeypatch.setattr("devmind.live.commands.density_of_lessons", lambda agent, hashes: strange)
+    monkeypatch.setattr("devmind.live.life.density_of_lessons", lambda agent, hashes: strange)
     home.live(3)
     home.say("what", "is", "that")
     home.until(lambda: home.life.speaker.said)
@@ -127,27 +131,40 @@ def test_spoken_sentence_with_a_name_teaches_it_whatever_the_head_decides(home: 
 def test_replying_head_depends_on_exams_options_and_a_speaker(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, mouth = takes_for(Agent.from_pretrained(run), QUESTION), Mouth()
     one = (parts_of_voice.REPLIES,)
-    assert Replying(mouth, {}).heads(agent, None) == one
-    assert Replying(mouth, {}).heads(agent, PASSED) == one, "it was examined in something else"
-    assert Replying(mouth, {}).heads(agent, FAILED) == ()
-    assert Replying(mouth, {REPLY: one}).heads(agent, FAILED) == one
-    assert Replying(None, {}).heads(agent, None) == ()
+
+    def heads(who: Agent = agent, speaker: Any = mouth, **more: Any) -> tuple[str, ...]:
+        return Replying(surroundings(speaker, **more)).heads_to_ask(who)
+
+    assert heads() == one
+    assert heads(results=PASSED) == one, "it was examined in something else"
+    assert heads(results=FAILED) == ()
+    assert heads(results=FAILED, answers={REPLY: one}) == one
+    assert heads(speaker=None) == ()
     monkeypatch.setattr(type(agent.head(parts_of_voice.REPLIES)), "refuses", False)
-    assert Replying(mouth, {}).heads(agent, None) == (), "it would answer whatever is said"
-    assert Replying(mouth, {REPLY: one}).heads(agent, None) == one
+    assert heads() == (), "it would answer whatever is said"
+    assert heads(answers={REPLY: one}) == one
     monkeypatch.undo()
-    assert Replying(mouth, {}).heads(tiny_agent(), None) == ()
+    assert heads(tiny_agent()) == ()
     rng = np.random.default_rng(0)
-    heard = [Moment(0.1 * at, {"sound": rng.normal(0, 0.1, (1, 1600)).astype(np.float32)}) for at in range(12)]
-    sight = rng.integers(0, 255, (64, 64, 3), np.uint8)
-    replied = Replying(mouth, {}).reply(agent, None, heard, sight)
-    assert isinstance(replied, Replied)
-    assert replied.word in ANSWERS
-    assert Replying(mouth, {}, replied.sure - 1e-6).reply(agent, None, heard, sight) == replied
-    assert Replying(mouth, {}, replied.sure + 1e-6).reply(agent, None, heard, sight) is None, "it is not sure"
+    heard = tuple(Moment(0.1 * at, {"sound": rng.normal(0, 0.1, (1, 1600)).astype(np.float32)}) for at in range(12))
+    sight, notes = rng.integers(0, 255, (64, 64, 3), np.uint8), list[Any]()
+
+    def reply(sounds: tuple[Moment, ...] = heard, **more: Any) -> Any:
+        near = {"agent": agent, "sees": sight, "note": lambda kind, data: notes.append((kind, data))} | more
+        return Replying(surroundings(mouth, **near)).hear(Sentence("", True, sounds))
+
+    replied = reply()
+    assert replied.text in ANSWERS
+    assert replied.aloud == "", "no words are spoken"
+    [(kind, noted)] = notes
+    assert (kind, noted["word"], noted["head"]) == ("replied", replied.text, parts_of_voice.REPLIES)
+    sure = replied.fields["sure"]
+    assert reply(sure=sure - 1e-3) == replied
+    assert reply(sure=sure + 1e-3) is None, "it is not sure"
+    assert reply(is_elsewhere=lambda sight: True) is None
     mouth.makers.pop()
-    assert Replying(mouth, {}).reply(agent, None, heard, None) is None, "there is nothing to look at"
-    assert Replying(mouth, {}).reply(agent, None, [], sight) is None
+    assert reply(sees=None) is None, "there is nothing to look at"
+    assert reply(()) is None
     assert len(mouth.makers) == 1
 
 
@@ -174,8 +191,8 @@ def test_packaged_voice_agent_answers_in_a_life_as_in_its_exam(tmp_path: Path) -
     clock, ear = VirtualClock(), SoundMailbox()
     eye, answered = Mailbox("sight", clock, looks_itself=True), list[str]()
     room = Room({"eye": eye, "ear": ear}, now=clock.now, sleep=clock.sleep)
-    named = {REPLY: (parts_of_voice.REPLIES,)}
-    with Life(agent, room, Memory(open_store(None)), folder, speaker=mouth, answers=named) as life:
+    options = LiveOptions(folder, {}, answers={REPLY: (parts_of_voice.REPLIES,)})
+    with Life(agent, room, Memory(open_store(None)), options, speaker=mouth) as life:
         ticks = life.loop.ticks()
         for wave, sight in zip(some.waves, some.shown.sight, strict=True):
             sound = np.pad(wave, (TICK_SAMPLES, -len(wave) % TICK_SAMPLES + 20 * TICK_SAMPLES))

@@ -14,21 +14,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from devmind.acting.abilities import Reply, Sentence
 from devmind.agent.agent import Agent
 from devmind.live.life import Life
 from devmind.live.loop import Tick
-from devmind.live.remembering.answering import OwnWords
+from devmind.live.options import LiveOptions
 from devmind.live.serving.hub import Hub
 from devmind.live.speech_handler import WAITING, SpeechHandler
-from devmind.live.viewing.heard_words import END_S, HeardWords
 from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
 from devmind.memory import Memory, open_store
 from devmind.moment import Moment
 from devmind.testing import tiny_agent
 from devmind.worlds.room import Room
 from sensors.synthetic import SyntheticCamera
+from stages.language.own_words import Dialogue, OwnWords
 from stages.reflex import parts
 from stages.voice import parts as parts_of_voice
+from stages.voice.abilities.heard_words import END_S, HeardWords
 from stages.voice.sounds.kinds import KINDS
 from tests.live.test_own_voice import Mouth
 
@@ -57,9 +59,14 @@ class Spoken:
         self.eye, self.camera = Mailbox("sight", clock), SyntheticCamera()
         room = Room({"eye": self.eye, "ear": self.ear}, now=clock.now, sleep=clock.sleep)
         agent = Agent.from_pretrained(folder)
-        self.life = Life(agent, room, Memory(open_store(None)), folder, hub=Hub(), speaker=speaker)
-        self.ears = self.life.heard = Ears(agent)
+        self.life = Life(agent, room, Memory(open_store(None)), LiveOptions(folder, {}), hub=Hub(), speaker=speaker)
+        self.hears_by(Ears(agent))
         self._ticks, self._lived = self.life.loop.ticks(), 0
+
+    def hears_by(self, ears: Any) -> None:
+        """Let the life hear by these ears."""
+        hearing: Any = self.life.abilities["hear_words"]
+        self.ears = hearing.ears = ears
 
     def __enter__(self) -> Spoken:
         self.life.__enter__()
@@ -121,7 +128,7 @@ def test_spoken_question_is_answered_aloud_as_a_typed_one(home: Spoken, monkeypa
         asked.append(text)
         return OwnWords("a cup.", 0.9, None)
 
-    monkeypatch.setattr("devmind.live.commands.Dialogue.reply", reply)
+    monkeypatch.setattr(Dialogue, "reply", reply)
     home.live(3)
     home.say("what", "is", "that")
     home.live(round(END_S * 10) - 2)
@@ -209,17 +216,17 @@ def test_sentences_wait_and_a_fault_is_shown_until_one_is_answered() -> None:
     going: list[str] = []
     free = threading.Event()
 
-    def say(words: str, heard: Any) -> dict[str, str]:
-        going.append(words)
+    def say(sentence: Sentence) -> Reply:
+        going.append(sentence.text)
         free.wait(10)
-        return {"answer": "yes."}
+        return Reply("yes.")
 
     asked: Sequence[str] = [f"number {number}" for number in range(WAITING + 2)]
     with SpeechHandler(say, lambda text: None) as spoken:
-        spoken.take(asked[0])
+        spoken.take(Sentence(asked[0]))
         wait(lambda: going)
         for words in asked[1:]:
-            spoken.take(words)
+            spoken.take(Sentence(words))
         assert asked[-1] in spoken.fault
         free.set()
         wait(lambda: spoken.shown().get("number") == WAITING + 1)
@@ -228,17 +235,17 @@ def test_sentences_wait_and_a_fault_is_shown_until_one_is_answered() -> None:
 
 
 def test_unexpected_error_is_shown_and_the_next_sentence_is_answered() -> None:
-    def say(words: str, heard: Any) -> dict[str, str]:
-        if words == "what is that":
+    def say(sentence: Sentence) -> Reply:
+        if sentence.text == "what is that":
             raise RuntimeError("shapes differ")
-        return {"answer": "yes."}
+        return Reply("yes.")
 
     with SpeechHandler(say, lambda text: None) as spoken:
-        spoken.take("what is that")
+        spoken.take(Sentence("what is that"))
         wait(lambda: spoken.fault)
         assert "shapes differ" in spoken.fault
         assert "what is that" in spoken.fault
-        spoken.take("is that a cup")
+        spoken.take(Sentence("is that a cup"))
         wait(spoken.shown)
         assert spoken.shown()["text"] == "is that a cup"
         assert spoken.fault == ""
@@ -253,7 +260,7 @@ def test_words_in_what_is_no_speech_are_not_answered(home: Spoken, kind: str, mo
         asked.append(text)
         return OwnWords("a cup.", 0.9, None)
 
-    monkeypatch.setattr("devmind.live.commands.Dialogue.reply", reply)
+    monkeypatch.setattr(Dialogue, "reply", reply)
     agent = home.life.loop.agent
     agent.head(parts_of_voice.KINDS_ARC).answer[-1].bias.data[KINDS.index(kind)] = 99.0  # type: ignore[union-attr,operator,index]
     home.live(3)

@@ -21,17 +21,16 @@ import torch
 
 pytest.importorskip("espeakng_loader", reason="the extra 'voice'")
 
-from devmind.acting.spoken_questions import REPLY
 from devmind.agent.agent import Agent
+from devmind.agent.features import level_db
 from devmind.errors import StaleReading
 from devmind.live.life import Life
 from devmind.live.loop import Tick
+from devmind.live.options import LiveOptions
 from devmind.live.serving.hub import Hub
 from devmind.live.speaking import Speaking
 from devmind.live.viewing import overlay_confidence
 from devmind.live.viewing.corruptions import corrupted_rooms
-from devmind.live.viewing.heard_words import SURE
-from devmind.live.viewing.hearing import level_db
 from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
 from devmind.memory import Memory, open_store
 from devmind.raised import raised
@@ -40,8 +39,9 @@ from devmind.testing import tiny_context
 from devmind.worlds.room import Room
 from sensors.microphone import Microphone
 from sensors.speaker import Speaker
+from stages.voice.abilities.heard_words import SURE
 from stages.voice.caregiver.speech import UNSEEN_PHRASES, bank
-from stages.voice.parts import REPLIES
+from stages.voice.parts import REPLIES, REPLY
 from stages.voice.speak_answer import exam
 from stages.voice.speak_answer.asked import TAUGHT, questions
 from tests.live.test_replying import said_by
@@ -87,8 +87,8 @@ class Living:
     @property
     def words(self) -> list[str]:
         """The words on the page that are certain enough to be answered."""
-        assert self.life.heard is not None
-        return [word for word, sure in self.life.heard.shown().get("words", ()) if sure >= SURE]
+        ears = self.life.abilities["hear_words"].ears  # type: ignore[attr-defined]
+        return [word for word, sure in ears.shown().get("words", ()) if sure >= SURE]
 
 
 def newest(ear: Microphone, seconds: float) -> np.ndarray | None:
@@ -145,12 +145,12 @@ def answer_heard(living: Living, ear: Microphone, speaking: Speaking) -> tuple[f
 def test_a_spoken_question_gets_a_spoken_answer(server: Path) -> None:
     folder, clock, mailbox = raised()["after-voice"], VirtualClock(), SoundMailbox()
     room, memory = Room({"ear": mailbox}, now=clock.now, sleep=clock.sleep), Memory(open_store(None))
-    said = bank("pulse", 0, 8, UNSEEN_PHRASES, False)
+    said, options = bank("pulse", 0, 8, UNSEEN_PHRASES, False), LiveOptions(folder, {})
     with (
         Microphone() as ear,
         Speaker() as mouth,
         Speaking(mouth) as speaking,
-        Life(Agent.from_pretrained(folder), room, memory, folder, hub=Hub(), speaker=speaking) as life,
+        Life(Agent.from_pretrained(folder), room, memory, options, hub=Hub(), speaker=speaking) as life,
     ):
         settled(ear)
         living, asked_for, heard = Living(life, mailbox), set(said.texts[CHOSEN].split()), list[str]()
@@ -187,12 +187,12 @@ def test_a_spoken_question_about_the_view_is_answered_in_the_agents_voice(server
         right = np.flatnonzero(exam.replied(agent, some).meant == some.shown.words)
     assert len(right) >= 4, "it answers most questions rightly from the file"
     wave, sight, word = some.waves[right[0]], some.shown.sight[right[0]], some.shown.words[right[0]]
-    made: list[Callable[[], np.ndarray]] = []
+    made, options = list[Callable[[], np.ndarray]](), LiveOptions(folder, {}, answers={REPLY: (REPLIES,)})
     with (
         Microphone() as ear,
         Speaker() as mouth,
         Speaking(mouth) as speaking,
-        Life(agent, room, memory, folder, hub=Hub(), speaker=speaking, answers={REPLY: (REPLIES,)}) as life,
+        Life(agent, room, memory, options, hub=Hub(), speaker=speaking) as life,
     ):
         play = speaking.play
 

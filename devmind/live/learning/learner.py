@@ -20,7 +20,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.agent.prediction import predicting
+from devmind.agent.prediction import NEXT, TYPICAL_CHANGE, predicting
 from devmind.agent.saving import WEIGHTS
 from devmind.bounds import parse_json
 from devmind.errors import DevmindError
@@ -84,9 +84,10 @@ class LiveLearner:
 
     def __init__(self, agent: Agent, session: Path, *, every_s: float = INTERVAL_S) -> None:
         if not predicting(agent, agent.sense_order):
+            heads = " or ".join(f"'{NEXT}{sense}'" for sense in TYPICAL_CHANGE)
             raise DevmindError(
-                "This agent predicts nothing, so it cannot learn from what it lives: it has no head 'next_sight' or "
-                "'next_sound'. Take one that has been through the stage 'reflex', or leave learning off."
+                f"This agent predicts nothing, so it cannot learn from what it lives: it has no head {heads}. Take one "
+                "that a stage has taught to predict, or leave learning off."
             )
         self.session, self.device = Path(session), agent.device
         self.folder = self.session.with_name(f"{self.session.stem}.weights")

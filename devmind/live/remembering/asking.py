@@ -2,18 +2,19 @@
 
 The conditions: one thing was held up for two seconds, and nobody is teaching. It asks once for each thing, and not
 again within twenty seconds. Other code decides whether it knows the thing: the head that the exam of conversing asks
-(`wondering.py`), or for an agent without that head, naming, which has to say "unknown" throughout these two seconds. A
-question keeps the pictures that it is about, so that the answer names the right thing even if that was put down to
-type.
+(an ability's `doubt`), or for an agent without that head, naming, which has to say "unknown" throughout these two
+seconds. A question keeps the pictures that it is about, so that the answer names the right thing even if that was put
+down to type.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from devmind.acting.abilities import Doubt
 from devmind.live.remembering.held_object import SAME, Square
 from devmind.live.remembering.press import Showing
 from devmind.memory import Named
@@ -29,20 +30,6 @@ SLOW_TICKS, SLOWEST_S = 1.5, 3.0
 """A slow machine may lose it for so many times the seconds between its last two ticks, or the most that counts."""
 OPEN_S = 120.0
 """A question that nobody answers is dropped after so long."""
-
-
-class Doubt(NamedTuple):
-    """What the agent makes of one look at a thing.
-
-    Attributes:
-        asks: whether it asks what that is.
-        share: the probability that it has no right word for it.
-        nearest: the likeliest word, '' where none came to mind.
-    """
-
-    asks: bool
-    share: float
-    nearest: str
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from devmind.agent.features import level_db
 from devmind.errors import StoreError
 from devmind.live.remembering.show_and_tell import as_example
-from devmind.live.viewing.hearing import level_db
 from devmind.moment import TICK_HZ, Moment
 
 THIS_S = 2.0

@@ -101,7 +101,7 @@ class View:
             "overlays": self._overlaid(tick),
             "beliefs": self._believed(tick, room),
             "plan": planned(tick.output, *room.frame.shape[:2]) if room.frame is not None else None,
-            "sound": None if sound is None else heard(self.agent, np.asarray(sound)),
+            "sound": None if sound is None else heard(np.asarray(sound)),
             "says": said(tick.action.effectors["say"]) if "say" in tick.action.effectors else None,
             "words": tick.moment.senses.get("words"),
             "page": tick.moment.senses.get("text"),

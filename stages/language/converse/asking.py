@@ -2,7 +2,7 @@
 
 The lives are those of `new_words`, an hour after four things were named. In every second life the thing looked at was
 left out, so that only three were named. The head `recognised` decides whether the agent asks, by the function that a
-life calls when somebody holds something up (`devmind.acting.taught_words.ask`).
+life calls when somebody holds something up (`stages.language.taught_words.ask`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from devmind.acting.taught_words import WHAT, answers_by_looks
 from devmind.agent.agent import Agent
 from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.exam import Exhibit, Measure
@@ -22,6 +21,7 @@ from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.name.scenes import THINGS
 from stages.language.new_words.exam import Rules, TaughtLives
 from stages.language.new_words.lives import Lives, lives
+from stages.language.taught_words import WHAT, answers_by_looks
 
 ASKS = "converse/asks"
 EPISODES = 400

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from devmind.acting import Actor
-from devmind.acting.taught_words import WHAT, where
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.algorithms.calibration import calibration_error
@@ -26,6 +25,7 @@ from stages.language.name.lesson import answer
 from stages.language.name.scenes import THINGS, Scenes, scenes
 from stages.language.parts import POINT, SIGHT, TEXT
 from stages.language.seeing import centres
+from stages.language.taught_words import WHAT, where
 
 SAY, FIND = "name/say", "name/find"
 GATE = Gate([Threshold(SAY, 0.90), Threshold(FIND, 0.90)])

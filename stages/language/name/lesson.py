@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from devmind.acting.taught_words import WHAT, where
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from stages.language.caregiver.grammar import a
 from stages.language.caregiver.scene import COLOURS, NOUNS, TAUGHT, name_of
 from stages.language.name.scenes import THINGS, scenes
 from stages.language.seeing import Page, batch_of, named_apart
+from stages.language.taught_words import WHAT, where
 
 COLOUR = "what colour is that?"
 KIND = "is that a ball, a box or a can?"

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from devmind.acting.recall import OwnMemories, keys_of
-from devmind.acting.taught_words import WHAT, TaughtAnswer, answers_by_looks, ask, look, memories_of, where
 from devmind.agent.agent import Agent
 from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.exam import Exhibit, Measure
@@ -31,6 +30,7 @@ from stages.language.name.exam import UNNAMED, nearest
 from stages.language.name.scenes import THINGS, scenes
 from stages.language.new_words.lives import Lives, lives
 from stages.language.parts import SIGHT
+from stages.language.taught_words import WHAT, TaughtAnswer, answers_by_looks, ask, look, memories_of, where
 
 SAID, FOUND = "new_words/said", "new_words/found"
 GATE = Gate([Threshold(SAID, 0.85), Threshold(FOUND, 0.85)])

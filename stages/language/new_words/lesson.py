@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from devmind.acting.taught_words import WHAT, teaching, where
 from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED, RECALLED_BUDGET, encode_text, encode_words, map_tensors, to_device
 from devmind.agent.config import by_size
@@ -37,6 +36,7 @@ from stages.language.name.scenes import THINGS
 from stages.language.new_words.lives import Lives, lives
 from stages.language.parts import DETAIL, RECOGNISED, SIGHT, SOUGHT, TEXT, WORDS
 from stages.language.seeing import Page, as_read, batch_of, cells
+from stages.language.taught_words import WHAT, teaching, where
 
 NAME = "new_words"
 STEPS = {"tiny": 8, "nursery": 600, "child": 1200, "adult": 2400}

@@ -102,7 +102,7 @@ def by_agent(agent: Agent) -> By:
 
 
 class _Questioning:
-    """A policy that lets a player act and has its questions answered, as a life does (`live/questions.py`)."""
+    """A policy that lets a player act and has its questions answered, as a life does (`live/life.py`)."""
 
     def __init__(self, player: Player, rooms: AnsweringRooms, answers: bool) -> None:
         self.player, self.rooms, self.answers = player, rooms, answers

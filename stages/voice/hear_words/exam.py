@@ -43,7 +43,7 @@ KNOWN_BY = 400
 UNTAUGHT = "untaught agent"
 OFF = "trunk off: the arc"
 FRAMES = "frame by frame (CTC)"
-"""The row of frames, for an agent that writes utterances (`hearing.words`)."""
+"""The row of frames, for an agent that writes utterances (`stages.voice.words`)."""
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.acting.spoken_questions import PAGE, REPLY, ask
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
 from devmind.agent.text import BEGIN
@@ -30,7 +29,7 @@ from stages.voice.echo.exam import PAUSE_SAMPLES, stored
 from stages.voice.exhibits import wav
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
 from stages.voice.moments import in_a_row
-from stages.voice.parts import REPLIES, SIGHT, SOUND, TEXT
+from stages.voice.parts import REPLIES, REPLY, SIGHT, SOUND, TEXT
 from stages.voice.recogniser import Recogniser
 from stages.voice.say.exam import OWN, the_judge
 from stages.voice.say.lesson import own_voice, said_mel
@@ -49,6 +48,7 @@ from stages.voice.speak_answer.asked import (
 )
 from stages.voice.speak_answer.cascade import NOTHING_SAID, cascade, is_whole, said_aloud, written_answers
 from stages.voice.speak_answer.lesson import BY_TEXT, identity
+from stages.voice.spoken_questions import PAGE, ask
 from stages.voice.vocoder import sound_of
 
 SCENES = "speak_answer/scenes"

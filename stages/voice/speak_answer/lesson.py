@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from devmind.acting.spoken_questions import PAGE
 from devmind.agent.agent import Agent
 from devmind.agent.batch import one_tick
 from devmind.agent.config import by_size
@@ -47,6 +46,7 @@ from stages.voice.speak_answer.asked import (
     questions,
     scenes,
 )
+from stages.voice.spoken_questions import PAGE
 from stages.voice.utterances import alike, heard
 
 STEPS = {"tiny": 8, "nursery": 1000, "child": 4000, "adult": 10_000}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from devmind.acting.abilities import LAPSE_S
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
 from devmind.agent.text import add_text
@@ -17,17 +18,9 @@ from devmind.live.remembering.answering import (
     CANNOT,
     HELLO,
     HINT,
-    LAPSE_S,
-    LONGEST,
-    NO_WORDS,
-    Dialogue,
     about_words,
     answer,
-    as_in_lessons,
-    example_questions,
-    is_taught,
     learned,
-    questions,
     seen,
     where,
 )
@@ -35,6 +28,8 @@ from devmind.memory import Named
 from devmind.moment import Moment
 from devmind.testing import tiny_agent
 from stages.language import parts as parts_of_language
+from stages.language.own_words import LONGEST, Dialogue, as_in_lessons, example_questions, is_taught, questions
+from stages.language.talking import NO_WORDS
 
 CUP = Named("cup", "cup", 0.86, 0.9)
 UNSURE = Named(None, "cup", 0.2, 0.4)

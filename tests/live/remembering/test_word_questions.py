@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from devmind.agent.agent import Agent
-from devmind.live.remembering import word_questions
 from devmind.live.remembering.show_and_tell import ShowAndTell
-from devmind.live.remembering.word_questions import answer_by_look, asks_what, asks_where, is_about_one
 from devmind.memory import Memory, open_store
 from devmind.moment import Moment
 from devmind.testing import tiny_agent
-from stages.language import parts
+from stages.language import parts, word_questions
+from stages.language.word_questions import answer_by_look, asks_what, asks_where, is_about_one
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8)
 

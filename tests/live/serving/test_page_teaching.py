@@ -13,6 +13,7 @@ import pytest
 
 from devmind.agent.agent import Agent
 from devmind.live.life import Life
+from devmind.live.options import LiveOptions
 from devmind.live.remembering.held_object import NEW_S
 from devmind.live.serving.hub import Hub
 from devmind.live.serving.server import PageServer
@@ -58,7 +59,7 @@ def camera() -> Camera:
 def life(camera: Camera) -> Iterator[Life]:
     """A newborn that keeps taught things in RAM."""
     agent, room, memory = Agent.from_pretrained(FOLDER), Room({"eye": camera}), Memory(open_store(None))
-    with Life(agent, room, memory, FOLDER, hub=Hub()) as life:
+    with Life(agent, room, memory, LiveOptions(FOLDER, {}), hub=Hub()) as life:
         stopped = threading.Event()
         thread = threading.Thread(target=life.run, kwargs={"stop": stopped.is_set})
         thread.start()

@@ -10,19 +10,21 @@ import numpy as np
 import pytest
 import torch
 
+from devmind.acting.standing import has_passed
 from devmind.agent.agent import Agent
 from devmind.agent.output import Categorical
 from devmind.errors import CheckpointError
 from devmind.live.loop import LiveLoop, Tick
-from devmind.live.viewing.heard_words import ARC, HEAD, MOST, PAUSE_S, HeardWords, has_passed
 from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
 from devmind.moment import Moment
 from devmind.raised import raised
 from devmind.testing import tiny_agent
 from devmind.worlds.room import Room
 from stages.voice import parts
+from stages.voice.abilities.heard_words import EXAM, MOST, PAUSE_S, HeardWords
 from stages.voice.caregiver.speech import UNSEEN_PHRASES, bank
 from stages.voice.moments import as_batch
+from stages.voice.parts import WORDS, WORDS_ARC
 from stages.voice.transcript import KNOWN, read_off
 
 PASSED = {"skills": [{"measures": [{"name": "hear_words/caregiver", "passed": True}]}]}
@@ -67,7 +69,7 @@ def test_life_hears_the_words_of_its_exam(taught: Agent) -> None:
         list(listening(taught, wave, heard))
         sound = torch.from_numpy(np.concatenate((wave, np.zeros(3200, np.float32))))[None]
         with torch.inference_mode():
-            frames_of_it = taught(as_batch(sound), [ARC])[ARC].numbers().flatten(1, 2)
+            frames_of_it = taught(as_batch(sound), [WORDS_ARC])[WORDS_ARC].numbers().flatten(1, 2)
         [wanted] = read_off(frames_of_it, [frames_of_it.shape[1]])
         shown = heard.shown()
         assert shown["examined"]
@@ -100,15 +102,15 @@ def test_words_of_a_failed_agent_are_hidden_and_of_an_unexamined_one_shown(taugh
     def told(*passed: bool | None) -> dict[str, Any]:
         return {"skills": [{"measures": [{"name": "hear_words/x", "passed": one} for one in passed]}]}
 
-    assert [has_passed(told(*passed)) for passed in ((True, None), (True, False), (None,), ())] == [
+    assert [has_passed(told(*passed), EXAM) for passed in ((True, None), (True, False), (None,), ())] == [
         True, False, None, None,
     ]  # fmt: skip
-    assert has_passed({"skills": [{"measures": [{"name": "see", "passed": False}]}]}) is None
+    assert has_passed({"skills": [{"measures": [{"name": "see", "passed": False}]}]}, EXAM) is None
     assert HeardWords(taught, told(False)).heads == ()
-    assert HeardWords(taught, None).heads == (ARC,)
+    assert HeardWords(taught, None).heads == (WORDS_ARC,)
     assert HeardWords(tiny_agent(), PASSED).heads == ()
     with pytest.raises(CheckpointError, match="not what an exam writes"):
-        has_passed({"skills": [{"measures": [3]}]})
+        has_passed({"skills": [{"measures": [3]}]}, EXAM)
 
 
 def frames(*rows: dict[str, float]) -> Any:
@@ -124,7 +126,7 @@ def see(heard: HeardWords, time_s: float, logits: Any, present: bool = True) -> 
     ear = SimpleNamespace(present=torch.tensor([[present]]))
     heard.see(
         SimpleNamespace(  # type: ignore[arg-type]
-            output=SimpleNamespace(outputs={ARC: Categorical(logits)}),
+            output=SimpleNamespace(outputs={WORDS_ARC: Categorical(logits)}),
             percepts=SimpleNamespace(encoded={EAR: ear}),
             moment=Moment(time_s, {"sound": np.zeros((1, 1600), np.float32)} if present else {}),
         )
@@ -134,7 +136,7 @@ def see(heard: HeardWords, time_s: float, logits: Any, present: bool = True) -> 
 def test_continued_word_counts_once_with_its_highest_probability() -> None:
     agent = tiny_agent()
     parts.admit(agent)
-    assert agent.labels_of(HEAD) == list(KNOWN)
+    assert agent.labels_of(WORDS) == list(KNOWN)
     heard = HeardWords(agent, PASSED)
     see(heard, 0.1, frames({}, {"two": 0.6}))
     see(heard, 0.2, frames({"two": 0.9}, {}))

@@ -13,11 +13,12 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import encode_words
+from devmind.agent.features import level_db
 from devmind.live.loop import LiveLoop, Tick
 from devmind.live.viewing import overlay_confidence
 from devmind.live.viewing.corruptions import corrupted_rooms
 from devmind.live.viewing.drawing import drawn, jpeg
-from devmind.live.viewing.hearing import direction_deg, level_db, mel_columns
+from devmind.live.viewing.hearing import mel_columns
 from devmind.live.viewing.view import View, follows, overlay_head, said
 from devmind.memory import Named
 from devmind.seeding import lesson_seeds
@@ -27,6 +28,7 @@ from sensors.browser import BrowserMicrophone
 from sensors.frames import Health
 from sensors.synthetic import SyntheticCamera, SyntheticMicrophone
 from stages.reflex import parts
+from stages.reflex.direction import direction_deg
 from tests.agent.conftest import shake
 
 

@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from devmind import worlds
-from devmind.acting import taught_words
 from devmind.acting.recall import OwnMemories, brought_back, names_in
-from devmind.acting.taught_words import WHAT, teaching, where
+from devmind.acting.sentences import teaching
 from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, collate_tick
 from devmind.agent.heads import Inlet
@@ -22,16 +21,14 @@ from devmind.agent.taps import Tapped
 from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
-from devmind.live.remembering.answering import middle_of
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.live.remembering.teaching_sentences import name_in
-from devmind.live.remembering.word_questions import answer_by_look
 from devmind.memory import Entry, Key, Memory, open_store
 from devmind.memory.entry import LOOKED, VIEWS
 from devmind.moment import Moment
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.testing import check_learner, tiny_agent
-from stages.language import parts, seeing
+from stages.language import parts, seeing, taught_words
 from stages.language.caregiver.grammar import VOCABULARY
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.eye import COLOUR, FORM, MOST
@@ -40,7 +37,10 @@ from stages.language.name.scenes import THINGS
 from stages.language.new_words import exam, lesson
 from stages.language.new_words.heads import RecognisedHead, SoughtHead
 from stages.language.new_words.lives import KEPT_WORDS, in_another_light, invented, lives
+from stages.language.own_words import middle_of
 from stages.language.parts import DETAIL, RECOGNISED, SIGHT, SOUGHT, TEXT, WORDS
+from stages.language.taught_words import WHAT, where
+from stages.language.word_questions import answer_by_look
 from tests.stages.floors import held_to_the_floors
 
 

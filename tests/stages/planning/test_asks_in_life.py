@@ -18,6 +18,7 @@ from devmind.config import LiveConfig, MemoryConfig
 from devmind.errors import ConfigError, WorldError
 from devmind.live.checking import check_replay
 from devmind.live.life import Life
+from devmind.live.options import LiveOptions
 from devmind.live.recording import Recording
 from devmind.live.virtual import VirtualClock
 from devmind.memory import Memory, open_store
@@ -60,7 +61,7 @@ class Lived:
         """Live until the episode is over, for `count` ticks at most."""
         for number, step in enumerate(self.life.loop.ticks(count * TICK_S)):
             assert step is not None
-            wanted = self.life.questions.wanted
+            wanted = self.life.wanted
             self.pages.append(str(step.moment.senses["text"]))
             self.asked.append(wanted.lack.question if wanted else "")
             self.done.append(int(step.action.effectors["choose"]))
@@ -69,13 +70,14 @@ class Lived:
                 return
 
 
-def living(agent: Agent, level: str, seed: int, recording: Recording | None = None, **options: Any) -> Lived:
+def living(agent: Agent, level: str, seed: int, recording: Recording | None = None, asks: bool = True) -> Lived:
     clock = VirtualClock()
     room = WorldRoom(rules_of("minigrid", level), seed, now=clock.now, sleep=clock.sleep)
     nothing, memory = MemoryConfig(recalled=0, longest_s=None, novelty=2), Memory(open_store(None))
     answers = {parts.CHOOSE: (parts.INSTRUCT,)}
-    how: Any = {"remembering": nothing, "answers": answers, **options}
-    return Lived(Life(agent, room, memory, FOLDER, recording, recording is not None, **how), room)
+    config = LiveConfig(memory=nothing, asks=asks)
+    options = LiveOptions(FOLDER, {}, record=recording.path if recording else None, config=config, answers=answers)
+    return Lived(Life(agent, room, memory, options, recording=recording), room)
 
 
 def test_an_untaught_word_is_asked_for_and_its_answer_is_used(agent: Agent, tmp_path: Path) -> None:
@@ -118,7 +120,7 @@ def test_a_question_where_is_answered_by_what_to_do_first(agent: Agent) -> None:
     with lived.life, stepping_threads():
         for number in lived.ticks(80):
             if lived.asked[number] and not page:
-                page = lived.life.questions.answer("go to the yellow door.")
+                page = lived.life.answer_question("go to the yellow door.")
     assert page == "go to the yellow door, then go to the yellow box and go to the yellow door"
     assert lived.pages[-1] == page
     # The room's own mission is the box and the door in any order; they come after the answer.
@@ -132,15 +134,15 @@ def test_a_life_without_asking_asks_nothing_and_refuses_answers(agent: Agent) ->
             pass
         assert not any(lived.asked)
         with pytest.raises(ConfigError, match="no longer asks about its instruction"):
-            lived.life.questions.answer("pick up")
+            lived.life.answer_question("pick up")
         lived.life.asking.allow(True)
         lived.life.say_aloud = aloud.append  # type: ignore[method-assign]
         for number in lived.ticks(3):
-            assert lived.life.questions.shown()["wants"] == {"number": 1, "text": "What is 'fetch'?"}, number
+            assert lived.life._open_questions()["wants"] == {"number": 1, "text": "What is 'fetch'?"}, number
         assert aloud == ["What is 'fetch'?"], "once"
         for text, error, said in ((" ", ConfigError, "answer it with words"), ("seize", WorldError, "'seize'")):
             with pytest.raises(error, match=said):
-                lived.life.questions.answer(text)
+                lived.life.answer_question(text)
 
 
 @pytest.fixture

@@ -16,10 +16,11 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
 from devmind.agent.plans import Course
 from devmind.agent.threads import stepping_threads
-from devmind.config import MemoryConfig
+from devmind.config import LiveConfig, MemoryConfig
 from devmind.errors import ConfigError
 from devmind.live.directing import said_by
 from devmind.live.life import Life
+from devmind.live.options import LiveOptions
 from devmind.live.viewing.view import said
 from devmind.live.virtual import VirtualClock
 from devmind.memory import Memory, open_store
@@ -124,8 +125,9 @@ def lived(
     clock = VirtualClock()
     room = WorldRoom(rules_of(*world), seed, now=clock.now, sleep=clock.sleep)
     nothing, plans = MemoryConfig(recalled=0, longest_s=None, novelty=2), read_plans(file)
-    how: Any = {"remembering": nothing, "director": plans, "answers": {effector: (head,)}}
-    life = Life(agent, room, Memory(open_store(None)), FOLDER, **how)
+    config = LiveConfig(memory=nothing)
+    options = LiveOptions(FOLDER, {}, config=config, director=plans, answers={effector: (head,)})
+    life = Life(agent, room, Memory(open_store(None)), options)
     places, aloud, by = list[np.ndarray](), list[str](), list[Mapping[str, Any]]()
     with life, stepping_threads():
         room.say(word)

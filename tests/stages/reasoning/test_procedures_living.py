@@ -19,6 +19,7 @@ from devmind.config import LiveConfig, MemoryConfig
 from devmind.live.checking import check_replay
 from devmind.live.directing import Directing, placed, said_by
 from devmind.live.life import Life
+from devmind.live.options import LiveOptions
 from devmind.live.recording import Recording
 from devmind.live.remembering.held_object import Square
 from devmind.live.viewing.view import said
@@ -213,7 +214,8 @@ def test_in_a_simulated_world_the_agent_looks_at_the_last_place_and_then_asks(ag
     memory = Memory(open_store(None))
     aloud = list[str]()
     speaker = SimpleNamespace(say=aloud.append)
-    life = Life(agent, room, memory, FOLDER, recording, True, None, speaker, remembering=nothing, director=plans)
+    options = LiveOptions(FOLDER, {}, record=recording.path, config=LiveConfig(memory=nothing), director=plans)
+    life = Life(agent, room, memory, options, recording=recording, speaker=speaker)
     with life, stepping_threads():
         for step in life.loop.ticks(2.7):
             assert step is not None
@@ -321,7 +323,8 @@ def test_the_navigator_walks_in_a_life_as_in_the_exam(kind: str, agent: Agent, t
     room = WorldRoom(rules_of("minigrid", kind), seed, now=clock.now, sleep=clock.sleep)
     nothing = MemoryConfig(recalled=0, longest_s=None, novelty=2)
     plans = read_plans(Path("way"))
-    life = Life(agent, room, Memory(open_store(None)), FOLDER, remembering=nothing, director=plans)
+    options = LiveOptions(FOLDER, {}, config=LiveConfig(memory=nothing), director=plans)
+    life = Life(agent, room, Memory(open_store(None)), options)
     with life, stepping_threads():
         for step in life.loop.ticks(20.0):
             assert step is not None

@@ -18,7 +18,7 @@ import torch
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
-from devmind.curriculum.start import give_hearing
+from devmind.curriculum.start import give_settings, load_stage
 from devmind.errors import ExamError, SessionError
 from devmind.sessions.sounds import HIGHEST_RATE_HZ, LOWEST_RATE_HZ, moments_of, mono_wave
 from devmind.sessions.spoken import speaker_group
@@ -101,7 +101,9 @@ def test_an_hour_is_heard_to_its_end_and_a_labelled_one_is_read_only_at_its_star
 @pytest.mark.parametrize("kind", ["gru", "conv", "transformer"])
 def test_the_carried_state_does_not_grow_with_the_length_of_speech(kind: str) -> None:
     speaker = tiny_agent()
-    give_hearing(speaker, tiny_config(f"hearing.encoder={kind}", "hearing.words=seq2seq"))
+    give_settings(
+        load_stage("voice"), speaker, tiny_config(f"stages.voice.encoder={kind}", "stages.voice.words=seq2seq")
+    )
     parts.admit(speaker)
     standing = {parts.NOTE: (parts.WORDS_ARC,), parts.TELL: (parts.WRITTEN_ARC,), parts.SORT: (parts.KINDS_ARC,)}
     actor = Actor(speaker.eval(), 1, effectors=tuple(standing), trunk=False, standing=standing)

@@ -15,7 +15,7 @@ from devmind.agent.batch import collate_tick
 from devmind.agent.heads import Inlet
 from devmind.agent.taps import Tapped
 from devmind.curriculum import runner
-from devmind.curriculum.start import give_hearing
+from devmind.curriculum.start import give_settings, load_stage
 from devmind.errors import ConfigError, ExamError
 from devmind.learners.gradient import GradientLearner
 from devmind.learners.muon import MuonLearner
@@ -34,8 +34,10 @@ WAYS = [*((kind, features) for kind in bodies.KINDS for features in ("logmel", "
 def hearing(kind: str, features: str, words: str = "seq2seq", seed: int = 3) -> Agent:
     """An agent of size tiny whose ear and arcs are of these kinds."""
     agent = tiny_agent(seed)
-    settings = tiny_config(f"hearing.encoder={kind}", f"hearing.features={features}", f"hearing.words={words}")
-    give_hearing(agent, settings)
+    settings = tiny_config(
+        f"stages.voice.encoder={kind}", f"stages.voice.features={features}", f"stages.voice.words={words}"
+    )
+    give_settings(load_stage("voice"), agent, settings)
     parts.admit(agent)
     return agent.eval()
 
@@ -241,17 +243,19 @@ def test_settings_choose_the_parts_and_learned_parts_are_not_rebuilt() -> None:
     assert isinstance(agent.head(parts.WORDS_ARC).memory, bodies.Convolved)  # type: ignore[union-attr]
     assert parts.WRITTEN not in agent.heads
     for setting in ("encoder=gru", "features=logmel"):
-        with pytest.raises(ConfigError, match=rf"hearing.{setting} cannot be used: the agent has learned to hear by"):
-            give_hearing(agent, tiny_config(f"hearing.{setting}"))
-    give_hearing(agent, tiny_config("hearing.words=seq2seq", "hearing.encoder=conv"))
+        with pytest.raises(
+            ConfigError, match=rf"stages.voice.{setting} cannot be used: the agent has learned to hear by"
+        ):
+            give_settings(load_stage("voice"), agent, tiny_config(f"stages.voice.{setting}"))
+    give_settings(load_stage("voice"), agent, tiny_config("stages.voice.words=seq2seq", "stages.voice.encoder=conv"))
     parts.admit(agent)
     assert isinstance(agent.head(parts.WRITTEN).memory, bodies.Convolved)  # type: ignore[union-attr]
     begins = tiny_agent()
-    give_hearing(begins, tiny_config())
+    give_settings(load_stage("voice"), begins, tiny_config())
     best = {"encoder": "conv", "features": "logmel2d"}
     assert begins.config.hearing == best, "by which words are learned in fewer steps, and voices never met understood"
-    give_hearing(begins, tiny_config("hearing.encoder=gru"))
-    give_hearing(begins, tiny_config())
+    give_settings(load_stage("voice"), begins, tiny_config("stages.voice.encoder=gru"))
+    give_settings(load_stage("voice"), begins, tiny_config())
     assert begins.config.hearing == {**best, "encoder": "gru"}, "what was told stays until there is an ear"
     plain = tiny_agent()
     parts.admit(plain)
@@ -276,9 +280,9 @@ def test_an_agent_with_settings_round_trips_through_disk(tmp_path: Path) -> None
 def test_an_exam_of_a_missing_part_says_so(tmp_path: Path) -> None:
     hearing("gru", "logmel", "ctc").save_pretrained(tmp_path / "agent")
     with pytest.raises(ExamError, match=f"it lacks {parts.WRITTEN}, {parts.WRITTEN_ARC}"):
-        runner.examine("voice", tmp_path / "agent", tiny_config("hearing.words=seq2seq"))
-    with pytest.raises(ConfigError, match=r"hearing.features=mfcc cannot be used"):
-        runner.examine("voice", tmp_path / "agent", tiny_config("hearing.features=mfcc"))
+        runner.examine("voice", tmp_path / "agent", tiny_config("stages.voice.words=seq2seq"))
+    with pytest.raises(ConfigError, match=r"stages.voice.features=mfcc cannot be used"):
+        runner.examine("voice", tmp_path / "agent", tiny_config("stages.voice.features=mfcc"))
 
 
 def test_an_exam_reads_the_written_words_where_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

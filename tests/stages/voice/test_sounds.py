@@ -13,7 +13,7 @@ import pytest
 import soundfile
 import torch
 
-from devmind.acting import Actor, spoken_questions
+from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.bounds import data_files
@@ -22,11 +22,11 @@ from devmind.curriculum.examining import examine_skill
 from devmind.curriculum.stage import Context
 from devmind.errors import ExamError, SessionError
 from devmind.learners.gradient import GradientLearner
-from devmind.live.viewing import heard_words
 from devmind.moment import Moment
 from devmind.sessions.sounds import mono_wave
 from devmind.testing import tiny_agent, tiny_context
-from stages.voice import commands, listening, parts
+from stages.voice import commands, listening, parts, spoken_questions
+from stages.voice.abilities import heard_words
 from stages.voice.ear import frames
 from stages.voice.listening import Hearing
 from stages.voice.moments import as_batch
@@ -315,7 +315,6 @@ def as_heard(wave: np.ndarray) -> list[Moment]:
 
 
 def test_speech_is_where_the_life_looks_for_it() -> None:
-    assert (spoken_questions.KINDS, spoken_questions.SPEECH) == (parts.KINDS_ARC, SPEECH)
     assert (round(10 * heard_words.END_S), round(10 * heard_words.LEAD_S)) == (listening.PAUSE, listening.LEAD)
 
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from devmind.acting import Actor
-from devmind.acting.spoken_questions import ask
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.curriculum.exam import Measure
@@ -41,6 +40,7 @@ from stages.voice.speak_answer.asked import (
     scenes,
     truth,
 )
+from stages.voice.spoken_questions import ask
 from stages.voice.stage import SKILLS, VoiceStage
 
 SKILL = next(skill for skill in SKILLS if skill.name == "speak_answer")

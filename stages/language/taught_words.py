@@ -3,7 +3,7 @@
 The exam of new words and the live page share this code. Memory stores a look at the thing and the sentence that named
 it, under the name. A question is put to an agent with an empty state and its recalled memories. The head `recognised`
 says which memory shows the thing in view; if none is likely, the agent has no word for it and asks. The head `sought`
-says in which cell of the picture the named thing is. This file does not know which stage adds these heads.
+says in which cell of the picture the named thing is.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 import torch
 
 from devmind.acting.actor import Actor
-from devmind.acting.recall import PAGE, OwnMemories
+from devmind.acting.recall import OwnMemories
+from devmind.acting.sentences import teaching
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.memory import Entry, Memory
 from devmind.moment import Sense
+from stages.language.parts import RECOGNISED, SIGHT, SOUGHT, TEXT
 
-SIGHT = "sight"
-RECOGNISED, SOUGHT = "recognised", "sought"
 WHAT = "what is that?"
 DOUBT = 0.5
 """The agent asks for a thing's name if its doubt is above this probability."""
@@ -53,12 +53,6 @@ class TaughtAnswer(NamedTuple):
         return self.doubt > DOUBT
 
 
-def teaching(name: str) -> str:
-    """The sentence that teaches a name: 'this is a zib.', or 'this is Tom.' for a name with a capital letter."""
-    article = "" if name[:1].isupper() else "an " if name[:1] in "aeiou" else "a "
-    return f"this is {article}{name}."
-
-
 def where(name: str) -> str:
     """The question for a thing's place: 'where is the zib?'"""
     return f"where is the {name}?"
@@ -66,12 +60,12 @@ def where(name: str) -> str:
 
 def look(sight: Sense, name: str) -> dict[str, Sense]:
     """The senses that memory stores of one look at a named thing."""
-    return {SIGHT: sight, PAGE: teaching(name)}
+    return {SIGHT: sight, TEXT: teaching(name)}
 
 
 def answers_by_looks(agent: Agent) -> bool:
     """Whether the agent has the two heads and the senses that they need."""
-    return {RECOGNISED, SOUGHT} <= set(agent.heads) and {SIGHT, PAGE} <= set(agent.encoders)
+    return {RECOGNISED, SOUGHT} <= set(agent.heads) and {SIGHT, TEXT} <= set(agent.encoders)
 
 
 def memories_of(agent: Agent, memories: Sequence[Memory], hashes: Mapping[str, str] | None = None) -> OwnMemories:
@@ -88,7 +82,7 @@ def ask(agent: Agent, recall: OwnMemories | None, sight: np.ndarray, said: Seque
         said: the question of each row.
     """
     actor = Actor(agent, len(said), effectors=(), heads=(RECOGNISED, SOUGHT), recall=recall)
-    outputs: Any = actor.act(collate_tick({SIGHT: sight, PAGE: list(said)}, np.ones(len(said), bool))).outputs
+    outputs: Any = actor.act(collate_tick({SIGHT: sight, TEXT: list(said)}, np.ones(len(said), bool))).outputs
     shares = outputs[RECOGNISED].logits.double().softmax(-1).cpu().numpy()
     entries = recall.entries if recall is not None else [[] for _ in said]
     word_shares = [_words(row, found) for row, found in zip(shares, entries, strict=True)]

@@ -1,7 +1,7 @@
-"""What was heard, put once more to heads that make sound of it: said again, cleaned, gone on with, as an exam puts it.
+"""Heads that make sound of what was heard: it is said again, cleaned or gone on with, as an exam has it.
 
-It is an episode of its own, of one ear, taken in at once by `Agent.forward` as in the exam of echo: codes and gains are
-those that are examined, bit by bit.
+What was heard is an episode of its own, of one ear, taken in at once by `Agent.forward` as in the exam of echo: codes
+and gains are those that are examined, bit by bit.
 """
 
 from __future__ import annotations
@@ -13,13 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.acting.spoken_questions import UTTER, Audible
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
 from devmind.moment import Moment
+from stages.voice.parts import CLEAN, UTTER
 
-CLEAN, GO_ON = "clean", "go_on"
-"""The effectors by which what was heard is cleaned, and goes on; by UTTER it is said again."""
+
+@runtime_checkable
+class Audible(Protocol):
+    """A head whose answers for UTTER are codes of sound."""
+
+    def as_sound(self, answers: Tensor) -> Tensor:
+        """The sound of its answers [T, ...] in T consecutive Moments, float32 [1600 T] at 16 kHz."""
 
 
 @runtime_checkable
@@ -35,7 +40,7 @@ _SOUNDS_BY: dict[str, type] = {UTTER: Audible, CLEAN: SoundFilter}
 
 
 def sounding(agent: Agent, effector: str) -> list[str]:
-    """The heads that answer for one of these three effectors by what can be made sound, those too that stand by.
+    """The heads that answer for UTTER, CLEAN or GO_ON by what can be made sound, those too that stand by.
 
     What answers for GO_ON answers by codes of UTTER, so another head has to know how they sound.
     """
@@ -65,10 +70,25 @@ def codes(agent: Agent, heard: Sequence[Moment], codec: str, goes_on: str | None
     return again if goes_on is None else torch.cat((again, answers(agent, heard, goes_on)[-1]))
 
 
-def cleaned(agent: Agent, heard: Sequence[Moment], head: str) -> np.ndarray:
-    """How T Moments sound through what a head answers to them, float32 [1, 1600 T]."""
-    changes = agent.head(head)
-    assert isinstance(changes, SoundFilter)
+def cleaned(agent: Agent, heard: Sequence[Moment], name: str) -> np.ndarray:
+    """How T Moments sound through what a head of CLEAN answers to them, float32 [1, 1600 T]."""
+    head = agent.head(name)
+    assert isinstance(head, SoundFilter)
     with torch.inference_mode():
-        made = changes.sound_through(answers(agent, heard, head), one_ear(heard))
+        made = head.sound_through(answers(agent, heard, name), one_ear(heard))
     return np.asarray(made.numpy()[None], np.float32)
+
+
+def sound_by(agent: Agent, name: str, row: Tensor) -> np.ndarray:
+    """The sound of codes [T, ...] by a head that can make it, float32 [1, S]."""
+    head = agent.head(name)
+    assert isinstance(head, Audible)
+    with torch.inference_mode():
+        made = head.as_sound(row.to(agent.device))
+    return np.asarray(made.float().cpu().numpy()[None], np.float32)
+
+
+def sounded(agent: Agent, row: Tensor) -> np.ndarray | None:
+    """The sound of an answer's codes [T, ...], float32 [1, S]; None if no head of UTTER can turn codes into sound."""
+    name = next(iter(sounding(agent, UTTER)), None)
+    return None if name is None else sound_by(agent, name, row)

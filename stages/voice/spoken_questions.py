@@ -7,21 +7,17 @@ about is in view. A head of the effector `reply` answers, in the same codes of s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from devmind.acting.actor import Actor
 from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.batch import Batch, at_tick, collate
 from devmind.moment import TICK_HZ, Moment, Sense
+from stages.voice.parts import KINDS_ARC, REPLY
+from stages.voice.sounds.kinds import SPEECH
 
-REPLY, UTTER = "reply", "utter"
-"""The effector that answers spoken questions, and the one whose codes of sound it uses."""
-KINDS, SPEECH = "heard_kind_arc", 1
-"""The arc of kinds of sounds, and the place of speech among its kinds (`stages/voice/sounds/kinds.py`)."""
 LEAST = 0.05
 """A probability of speech from which words are believed: about the share of speech in the lessons of kinds, 0.06."""
 SHORTEST, PAUSE = 24, 2
@@ -30,24 +26,16 @@ PAGE = "?"
 """The page of the Moment in which an answer is wanted; the encoder `detail` sees only Moments with a page."""
 
 
-@runtime_checkable
-class Audible(Protocol):
-    """A head whose answers for UTTER are codes of sound."""
-
-    def as_sound(self, answers: Tensor) -> Tensor:
-        """The sound of its answers [T, ...] in T consecutive Moments, float32 [1600 T] at 16 kHz."""
-
-
 def is_speech(agent: Agent, heard: Sequence[Moment]) -> bool:
     """Whether words may be believed in Moments of sound in a row, by the agent's arc of kinds; always without one.
 
     They are speech if that is not less likely than LEAST. The likeliest kind would be too strict: an agent that was
     taught by recordings of other sounds heard 0.23 instead of 0.70 of people's digits (docs/voice.md).
     """
-    if KINDS not in agent.heads or not heard:
+    if KINDS_ARC not in agent.heads or not heard:
         return True
     with torch.inference_mode():
-        shares = agent(collate([as_piece(heard)]), [KINDS])[KINDS].numbers()[0, -1].softmax(-1)
+        shares = agent(collate([as_piece(heard)]), [KINDS_ARC])[KINDS_ARC].numbers()[0, -1].softmax(-1)
     return float(shares[SPEECH]) >= LEAST
 
 
@@ -78,14 +66,3 @@ def as_asked(heard: Sequence[Moment], sight: Sense | None) -> Batch:
     row = [Moment(one.time_s, {"sound": one.senses["sound"]}, first=not number) for number, one in enumerate(heard)]
     seen = {} if sight is None else {"sight": sight}
     return collate([[*row[:-1], Moment(row[-1].time_s, {**row[-1].senses, **seen, "text": PAGE}, first=len(row) == 1)]])
-
-
-def sounded(agent: Agent, codes: Tensor) -> np.ndarray | None:
-    """The sound of an answer's codes [T, ...], float32 [1, S]; None if no head of `utter` can turn codes into sound."""
-    for name in agent.heads_of(UTTER, standby=True):
-        head = agent.head(name)
-        if isinstance(head, Audible):
-            with torch.inference_mode():
-                made = head.as_sound(codes.to(agent.device))
-            return np.asarray(made.float().cpu().numpy()[None], np.float32)
-    return None

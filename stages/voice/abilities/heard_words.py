@@ -1,4 +1,4 @@
-"""Words that the agent hears, for the page: the answers of its arc of words to each Moment, joined as they come.
+"""Words that the agent hears: the answers of its arc of words to each Moment, joined as they come.
 
 The arc hears by the ear alone and does better in exams than the head of words on the trunk's features. A picture in
 view disturbs that head as well, in agents whose ear does not run by itself (`Encoder.apart`; docs/decisions.md). The
@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from devmind.acting.abilities import Ability, Reply, Sentence, Tick
+from devmind.acting.standing import has_passed
 from devmind.agent.agent import Agent
-from devmind.bounds import damage
-from devmind.errors import CheckpointError
-from devmind.live.loop import Tick
 from devmind.moment import TICK_HZ, Moment
+from stages.voice.parts import WORDS, WORDS_ARC
+from stages.voice.spoken_questions import is_speech
 
-ARC, HEAD, EXAM = "heard_words_arc", "heard_words", "hear_words/"
-"""The arc that answers; the head with the arc's words as its labels; the prefix of its exam's measures."""
+EXAM = "hear_words/"
+"""Prefix of the measures that say how well words are heard."""
 PAUSE_S = 2.0
 """After so long without a word, the next one starts a new text."""
 MOST = 12
@@ -38,20 +39,6 @@ LEAD_S, LONGEST_S = 1.2, 8.0
 sound."""
 
 
-def has_passed(results: Mapping[str, Any] | None, exam: str = EXAM) -> bool | None:
-    """Whether an agent's `results.json` say that it passed all measures whose names begin with `exam`, by default the
-    exam of hearing words; None without such a measure.
-
-    Raises:
-        CheckpointError: the results have not the form that an exam writes.
-    """
-    with damage(CheckpointError, "The agent's results are not what an exam writes ({}); use a backup."):
-        measures = [measure for skill in (results or {}).get("skills", ()) for measure in skill.get("measures", ())]
-        verdicts = [measure["passed"] for measure in measures if measure["name"].startswith(exam)]
-    decided = [passed for passed in verdicts if passed is not None]
-    return all(decided) if decided else None
-
-
 class HeardWords:
     """The last words that one agent heard.
 
@@ -60,18 +47,17 @@ class HeardWords:
             the page says so.
 
     Attributes:
-        results: of its exams.
         heads: the heads to ask at each tick; none where it hears no words.
         said: the sound of a sentence that has just ended: Moments in a row with sound alone, from a little before its
             first word; empty without one.
     """
 
     def __init__(self, agent: Agent, results: Mapping[str, Any] | None) -> None:
-        self.passed, self.results = has_passed(results), results
-        self.words = agent.labels_of(HEAD) if HEAD in agent.heads else []
-        self._by = ARC if ARC in agent.heads else HEAD
+        self.passed = has_passed(results, EXAM)
+        self.words = agent.labels_of(WORDS) if WORDS in agent.heads else []
+        self._by = WORDS_ARC if WORDS_ARC in agent.heads else WORDS
         self.heads = (self._by,) if self.words and self.passed is not False else ()
-        self._ear = agent.tap_of(HEAD).senses[0] if self.heads else None
+        self._ear = agent.tap_of(WORDS).senses[0] if self.heads else None
         self._heard: list[tuple[str, float]] = []
         self._sentence: list[tuple[str, float]] = []
         self._before, self._at_s, self._began_s = "", float("-inf"), float("-inf")
@@ -135,3 +121,39 @@ def _with(words: list[tuple[str, float]], word: str, sure: float, goes_on: bool)
     if goes_on and words:
         return [*words[:-1], (word, max(sure, words[-1][1]))]
     return [*words, (word, sure)][-MOST:]
+
+
+class Hearing(Ability):
+    """Hears sentences, shows their words, and leaves what is no speech unanswered.
+
+    Attributes:
+        ears: of the agent that lives now; None while nobody can see what it hears and no speech is answered.
+    """
+
+    order = -2
+
+    def wants(self, agent: Agent) -> bool:
+        return WORDS in agent.heads
+
+    def begin(self) -> None:
+        agent, ready = self.life.agent, self.life.is_attended and self.wants(self.life.agent)
+        self.ears = HeardWords(agent, self.life.results) if ready else None
+        self.heads = self.ears.heads if self.ears else ()
+
+    def see(self, tick: Tick) -> None:
+        self._ended: Sentence | None = None
+        if self.ears:
+            self.ears.see(tick)
+            text = self.ears.sentence(tick.moment.time_s)
+            self._ended = Sentence(text, True, self.ears.said) if text or self.ears.said else None
+
+    def heard(self) -> Sentence | None:
+        return self._ended
+
+    def hear(self, sentence: Sentence) -> Reply | None:
+        """An empty answer to words that were heard in what is no speech."""
+        return None if is_speech(self.life.agent, sentence.sounds) else Reply("")
+
+    def shown(self, tick: Tick) -> dict[str, Any]:
+        words = self.ears.shown() if self.ears else {}
+        return {"heard": words} if words else {}

@@ -1,7 +1,7 @@
 """Questions answered by words taught once: "what is that?" and "where is the zib?".
 
 Hand-written rules tell the two questions by the form of the sentence. The answer comes from the agent's heads and its
-memory, by the code of the exam of new words (`devmind.acting.taught_words`), in the words of the lessons.
+memory, by the code of the exam of new words (`stages.language.taught_words`), in the words of the lessons.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from devmind.acting.recall import names_in
-from devmind.acting.taught_words import WHAT, answers_by_looks, ask, memories_of, where
 from devmind.agent.agent import Agent
 from devmind.errors import StoreError
-from devmind.live.remembering.answering import THERE, OwnWords, middle_of
 from devmind.memory import Memory
 from devmind.moment import Sense
+from stages.language.own_words import THERE, OwnWords, middle_of
+from stages.language.taught_words import WHAT, answers_by_looks, ask, memories_of, where
 
 _OPENING = r"^\W*(?:(?:and|so|now|well|then|hey|look|ok|okay)\b\W*)*"
 _WHERE = re.compile(rf"{_OPENING}(?:can you |please )*(?:where|find|point (?:at|to))\b", re.IGNORECASE)

@@ -1,24 +1,24 @@
-"""Uttering: plays the sound that the agent makes itself; codes of sound are first gathered, a second at a time.
+"""The sound that the agent makes itself, played by the speaker; codes of sound are first gathered, a second at a time.
 
-A head that answers `utter` by codes can turn a row of them into sound (`Audible`). This happens in the thread
-that speaks. The ear is deaf meanwhile (`Speaking.is_heard`). So an agent that repeats what it hears repeats a second,
-is deaf for as long, and does not hear itself.
+A head that answers UTTER by codes can turn a row of them into sound (`Audible`). This happens in the
+thread that speaks. The ear is deaf meanwhile (`Speaking.is_heard`). So an agent that repeats what it hears repeats a
+second, is deaf for as long, and does not hear itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 
-from devmind.acting.spoken_questions import Audible
+from devmind.acting.abilities import Ability, Surroundings, Tick
 from devmind.agent.agent import Agent
-from devmind.live.viewing.hearing import QUIET_DB, level_db
+from devmind.agent.features import QUIET_DB, level_db
+from stages.voice.parts import UTTER
+from stages.voice.sound_heads import Audible, sound_by
 
-UTTER = "utter"
 GATHERED = 10
 """Moments of codes turned into sound at once: a second. Fewer make more seams, more take longer."""
 NO_SPEAKER = "It utters sound, and nothing here plays it; start it with --speaker default to hear it."
@@ -26,21 +26,25 @@ NO_SOUND = "It utters by '{}', which cannot turn its answers into sound, so noth
 NO_PLAYER = "It utters codes of sound, and this speaker plays only finished sound (it has no `play`)."
 
 
-class Uttering:
-    """The path of the agent's sound to a speaker.
+class Uttering(Ability):
+    """The path of the agent's sound to the speaker of its life."""
 
-    Args:
-        speaker: plays float32 [C, S] at 16 kHz by `act`, and by `play` sound that takes a while to make, as `Speaking`;
-            None without one.
-
-    Attributes:
-        fault: why its sound is not heard, a sentence; '' when all is well.
-    """
-
-    def __init__(self, speaker: Any) -> None:
-        self.speaker, self.fault = speaker, ""
+    def __init__(self, life: Surroundings) -> None:
+        super().__init__(life)
+        self.speaker = life.speaker
         self._codes: list[np.ndarray] = []
         self._by: tuple[Agent, str] | None = None
+
+    def wants(self, agent: Agent) -> bool:
+        return UTTER in agent.effectors
+
+    def begin(self) -> None:
+        self._flush()
+        self.fault = ""  # another age may utter nothing
+
+    def see(self, tick: Tick) -> None:
+        by = [head for effector, head in tick.output.decided() if effector == UTTER]
+        self.take(self.life.agent, tick.action.effectors.get(UTTER), by)
 
     def take(self, agent: Agent, value: np.ndarray | None, by: Sequence[str]) -> None:
         """Take the sound of a tick; returns at once.
@@ -51,7 +55,6 @@ class Uttering:
         """
         if value is None:
             self._flush()
-            self.fault = self.fault if UTTER in agent.effectors else ""  # another age may utter nothing
         elif self.speaker is None:
             self.fault = NO_SPEAKER
         elif value.dtype == np.float32:
@@ -80,9 +83,5 @@ class Uttering:
 
 def _sound(agent: Agent, head: str, codes: np.ndarray) -> np.ndarray:
     """The sound of codes [T, ...], float32 [1, S]; no samples where it is next to silence."""
-    audible = agent.head(head)
-    assert isinstance(audible, Audible)
-    with torch.inference_mode():
-        made = audible.as_sound(torch.from_numpy(codes).to(agent.device))
-    sound = np.asarray(made.float().cpu().numpy()[None], np.float32)
+    sound = sound_by(agent, head, torch.from_numpy(codes))
     return sound if level_db(sound) >= QUIET_DB else sound[:, :0]

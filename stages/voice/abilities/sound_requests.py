@@ -1,7 +1,7 @@
-"""Echoing: on request a life says again what it heard last, cleans it, or continues it, by the heads of an exam.
+"""Requests about sound: a life says again what it heard last, cleans it, or continues it, by the heads of an exam.
 
 The form of the sentence decides by hand-written rules what is asked. The last seconds of sound are kept in RAM and
-given to the heads by `devmind.acting.sound_heads`. The same speaker plays the result as everything that the agent says,
+given to the heads by `stages.voice.sound_heads`. The same speaker plays the result as everything that the agent says,
 so the agent does not hear it.
 """
 
@@ -12,18 +12,18 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from devmind.acting.sound_heads import CLEAN, GO_ON, cleaned, codes, sounding
-from devmind.acting.spoken_questions import UTTER
-from devmind.acting.standing import Standing, answering
+from devmind.acting.abilities import Ability, Reply, Sentence, Surroundings, Tick
+from devmind.acting.standing import answering, has_passed
 from devmind.agent.agent import Agent
-from devmind.live.replying import sound_of_codes
-from devmind.live.viewing.heard_words import has_passed
-from devmind.live.viewing.hearing import QUIET_DB, level_db
+from devmind.agent.features import QUIET_DB, level_db
 from devmind.moment import TICK_HZ, TICK_SAMPLES, Moment
+from stages.voice.abilities.spoken_answers import sound_of_codes
+from stages.voice.parts import CLEAN, GO_ON, UTTER
+from stages.voice.sound_heads import cleaned, codes, sounding
 
 KEPT_S, LONGEST_S = 20.0, 8.0
 """How long sound is kept, and how much of it the heads get at most."""
@@ -84,37 +84,43 @@ def requested(text: str) -> Request | None:
     return next((one for one in REQUESTS if one.form.fullmatch(text)), None)
 
 
-class Echoed(NamedTuple):
-    """A sentence that answers a request, and for the recording what is played, None where nothing is."""
+class Echoing(Ability):
+    """Handles the requests of one life about the last sound that it heard."""
 
-    text: str
-    note: dict[str, Any] | None = None
+    order = -1
 
-
-class Echoing:
-    """Handles the requests of one life about the last sound that it heard.
-
-    Args:
-        speaker: plays what `play` is given; None, or one without `play`: nothing is played.
-        answers: by effector the heads that may act, whatever the exams say.
-    """
-
-    def __init__(self, speaker: Any, answers: Standing) -> None:
-        self._speaker, self._answers = speaker, answers
+    def __init__(self, life: Surroundings) -> None:
+        super().__init__(life)
         self._kept: deque[Moment] = deque(maxlen=round(KEPT_S * TICK_HZ))
+        self._now_s = 0.0
 
-    @staticmethod
-    def can(agent: Agent) -> bool:
+    def wants(self, agent: Agent) -> bool:
         """Whether an agent has heads for any request: otherwise nothing is kept, and a request is talk."""
         return any(sounding(agent, one.effector) for one in REQUESTS)
 
-    def take(self, agent: Agent, moment: Moment) -> None:
-        """Take a passed tick; while the agent speaks, its Moment has no sound."""
-        sound = moment.senses.get("sound")
-        if isinstance(sound, np.ndarray) and sound.shape[-1] == TICK_SAMPLES and self.can(agent):
+    def see(self, tick: Tick) -> None:
+        self.keep(tick.moment)
+
+    def keep(self, moment: Moment) -> None:
+        """Keep the sound of a passed Moment; while the agent speaks, it has none."""
+        self._now_s, sound = moment.time_s, moment.senses.get("sound")
+        if isinstance(sound, np.ndarray) and sound.shape[-1] == TICK_SAMPLES:
             self._kept.append(Moment(moment.time_s, {"sound": sound}))
 
-    def heard(self, now_s: float, before_s: float = float("inf")) -> tuple[Moment, ...]:
+    def hear(self, sentence: Sentence) -> Reply | None:
+        """Do what a request asks with what was heard before it; None for any other sentence."""
+        request = requested(sentence.text)
+        if request is None:
+            return None
+        before_s = sentence.sounds[0].time_s if sentence.sounds else float("inf")
+
+        def listen() -> tuple[Moment, ...]:
+            self.life.room.say(sentence.text)
+            return self.last_sound(self._now_s, before_s)
+
+        return self.answer(self.life.agent, request, self.life.between(listen))
+
+    def last_sound(self, now_s: float, before_s: float = float("inf")) -> tuple[Moment, ...]:
         """The last sound up to its end: Moments in a row, empty where all was quiet.
 
         Args:
@@ -137,39 +143,35 @@ class Echoing:
             start = at if levels[at] >= least else start
         return tuple(kept[max(begin, start - round(LEAD_S * TICK_HZ)) : end + 1])
 
-    def answer(
-        self, agent: Agent, results: Mapping[str, Any] | None, request: Request, heard: Sequence[Moment]
-    ) -> Echoed:
-        """Carry out a request, aloud, and say so; or say why not.
-
-        Args:
-            results: of the agent's exams.
-        """
+    def answer(self, agent: Agent, request: Request, heard: Sequence[Moment]) -> Reply:
+        """Carry out a request, aloud, and say so; or say why not."""
+        results = self.life.results
         effector, verb = request.effector, request.verb
         heads, passed = self._heads(agent, effector), _passed(results, request.exams)
         if not heads:
-            return Echoed(NOT_TAUGHT.format(verb))
-        if passed is False and effector not in answering(agent, self._answers):
-            return Echoed(FAILED.format(", ".join(request.exams), verb, effector, heads[0]))
-        if not hasattr(self._speaker, "play"):
-            return Echoed(NO_SPEAKER.format(verb))
+            return Reply(NOT_TAUGHT.format(verb))
+        if passed is False and effector not in answering(agent, self.life.answers):
+            return Reply(FAILED.format(", ".join(request.exams), verb, effector, heads[0]))
+        if not hasattr(self.life.speaker, "play"):
+            return Reply(NO_SPEAKER.format(verb))
         if not heard:
-            return Echoed(NOTHING_HEARD.format(verb))
+            return Reply(NOTHING_HEARD.format(verb))
         seconds, by = [len(heard) / TICK_HZ], [heads[0]]
         if effector == CLEAN:
-            self._speaker.play(partial(cleaned, agent, heard, heads[0]))
+            self.life.speaker.play(partial(cleaned, agent, heard, heads[0]))
         else:
             by = [self._heads(agent, UTTER)[0], *([heads[0]] if effector == GO_ON else [])]
             row = codes(agent, heard, *by)
             seconds.append(len(row) / TICK_HZ - seconds[0])
-            self._speaker.play(partial(sound_of_codes, agent, row))
+            self.life.speaker.play(partial(sound_of_codes, agent, row))
         worth = {None: UNEXAMINED, False: BADLY, True: ""}[passed]
         note = {"what": effector, "heads": by, "heard_s": [heard[0].time_s, heard[-1].time_s]}
-        return Echoed(f"It {request.done.format(*seconds)}{worth}", note)
+        self.life.between(lambda: self.life.note("echoed", note))
+        return Reply(f"It {request.done.format(*seconds)}{worth}", "")
 
     def _heads(self, agent: Agent, effector: str) -> list[str]:
         """The heads that may be asked, the named one first."""
-        every, named = sounding(agent, effector), answering(agent, self._answers).get(effector, ())
+        every, named = sounding(agent, effector), answering(agent, self.life.answers).get(effector, ())
         return [name for name in named if name in every] or every
 
 
