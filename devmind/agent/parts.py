@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -373,3 +373,68 @@ def _check_new(name: str, entries: Sequence[Mapping[str, Any]], kind: str) -> No
         raise PluginError(f"The name of an agent's {kind} may not be empty nor hold a dot; got '{name}'.")
     if hasattr(nn.ModuleDict, name) or hasattr(nn.ModuleDict(), name):  # torch refuses it: it has a method of that name
         raise PluginError(f"No {kind} of an agent can be named '{name}', a word of torch's own; choose another name.")
+
+
+@dataclass(frozen=True)
+class PartSpec:
+    """A part that a stage gives an agent, as data: an encoder, or a head where it has a `tap`.
+
+    Args:
+        name: of the sense, or of the head.
+        part: entry point; None: the default encoder of the sense (`add_encoder`).
+        tap, effector, recalls, labels, standby: as in `add_head`.
+        shape: the form of the effector's answer in one tick; None: that of its first head's answer.
+        options: keyword arguments of the part's class, at every size.
+        sizes: further ones by the agent's size.
+        space: of a sense without a part, a Gymnasium Box.
+        starts_from: a head whose reading it starts with, if the agent has that head.
+    """
+
+    name: str
+    part: str | None = None
+    tap: Tap | None = None
+    effector: str | None = None
+    shape: tuple[int, ...] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    space: Any = None
+    recalls: bool = False
+    labels: Sequence[str] = ()
+    standby: bool = False
+    starts_from: str = ""
+
+    def add(self, agent: PartHolder, stage: str) -> None:
+        """Add the part, unless the agent has it.
+
+        Raises:
+            PluginError: as `add_encoder` and `add_head` do.
+        """
+        options = {**self.options, **self.sizes.get(agent.config.size, {})}
+        if self.tap is None:
+            agent.ensure_encoder(self.name, self.part, stage, options, self.space)
+        elif self.name not in agent.heads:
+            if self.part is None:
+                raise PluginError(f"The head '{self.name}' of stage '{stage}' names no part; give its entry point.")
+            if self.effector is not None and self.shape is not None:
+                agent.add_effector(self.effector, self.shape)
+            agent.add_head(
+                self.name, self.part, self.tap, self.effector, stage, options, self.recalls, self.labels, self.standby
+            )
+            if self.starts_from in agent.heads:
+                agent.head(self.name).start_from(agent.head(self.starts_from))
+
+
+AnyAgent = TypeVar("AnyAgent", bound=PartHolder)
+
+
+def add_all(agent: AnyAgent, stage: str, parts: Iterable[PartSpec | Callable[[AnyAgent], PartSpec | None]]) -> None:
+    """Give the agent the `parts` of a stage, in this order; those that it has already stay as they are.
+
+    Args:
+        parts: where one depends on the agent, a function of the agent that gives it; or a function that adds what is
+            neither encoder nor head (layers, pages, a tracker), and gives None.
+    """
+    for part in parts:
+        spec = part if isinstance(part, PartSpec) else part(agent)
+        if spec is not None:
+            spec.add(agent, stage)
