@@ -13,7 +13,7 @@ from pathlib import Path
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.curriculum.examining import Examined
-from devmind.curriculum.untouched import Untouched
+from devmind.report.results import Untouched
 
 
 @dataclass(frozen=True)

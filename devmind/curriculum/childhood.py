@@ -20,7 +20,7 @@ from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import write_atomically
 from devmind.checkpointing.lock import locked
 from devmind.config import RunConfig
-from devmind.curriculum.examining import Examined, plain
+from devmind.curriculum.examining import Examined
 from devmind.curriculum.finished import RunResult
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import say
@@ -107,7 +107,8 @@ def examine_last(
         failed=[*(decision.measure for decision in decisions if not decision.passed), *unasked],
         folder=HALF,
     )
-    shown = {"skills": plain(examined, config.exam.bootstrap), "agent_sha256": saved.agent_sha256}
+    told = [item.told(config.exam.bootstrap).model_dump() for item in examined]
+    shown = {"skills": told, "agent_sha256": saved.agent_sha256}
     seal(folder, "results.json", json.dumps(shown, indent=1).encode())
     write_atomically(folder / VERDICT, saved.model_dump_json(indent=1) + "\n")
     return examined

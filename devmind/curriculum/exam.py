@@ -102,6 +102,8 @@ class Measure:
             object.__setattr__(self, name, float(getattr(self, name)))
         for name in ("floors", "rows"):
             object.__setattr__(self, name, {of: float(value) for of, value in getattr(self, name).items()})
+        answered = {of: {head: int(often) for head, often in heads.items()} for of, heads in self.answered.items()}
+        object.__setattr__(self, "answered", answered)
         beside = {"chance": self.chance, "ceiling": self.ceiling, **self.floors}
         if unknown := [of for of, value in beside.items() if not np.isfinite(value)]:
             # A floor of NaN would be beaten by every score.

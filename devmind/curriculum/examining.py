@@ -1,8 +1,7 @@
-"""Examines an agent in the skills of stages, and gives measures, verdicts and plain dictionaries."""
+"""Examines an agent in the skills of stages, and gives measures, verdicts, and what is told of both."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,10 +11,11 @@ import torch
 
 from devmind.acting.in_life import noting
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import NOT_GATED, Decision, Gate, Verdict
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import ExamError, nearest
+from devmind.report.results import MeasureResult, SkillResult
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,26 @@ class Examined:
     def in_life(self) -> str:
         """Whether the exam can be asked in life, else why not; '' if nothing was measured, or it was not noted."""
         return next((measure.in_life for measure in self.measures.values()), "")
+
+    def told(self, resamples: int) -> SkillResult:
+        """The skill's entry in results.json."""
+        decisions = {decision.measure: decision for decision in reversed(self.verdict.decisions)}
+        rows = [_told(one, decisions.get(one.name), resamples) for one in self.measures.values()]
+        judged: dict[str, Any] = {"passed": self.verdict.passed, "verdict": self.verdict.verdict}
+        named = {"skill": self.skill.name, "stage": self.stage, "about": self.skill.about, "in_life": self.in_life}
+        return SkillResult(**named, **judged, measures=rows)
+
+
+def _told(measure: Measure, decision: Decision | None, resamples: int) -> MeasureResult:
+    # What the measure has itself, from its name to its exhibits, goes under the same names.
+    own = {name: getattr(measure, name) for name in MeasureResult.model_fields if hasattr(measure, name)}
+    (low, high), beaten_by = measure.interval(resamples), measure.beaten_by(resamples)
+    judged: dict[str, Any] = {"gate": None, "goal": False, "passed": None, "twin": None}
+    judged |= {"verdict": NOT_GATED, "reason": NOT_GATED}
+    if decision is not None:
+        judged = {name: getattr(decision, name) for name in ("goal", "verdict", "twin", "reason")}
+        judged |= {"gate": decision.bound, "passed": decision.passed_or_none}
+    return MeasureResult(**own | {"low": low, "high": high, "beaten_by": beaten_by} | judged)
 
 
 @contextmanager
@@ -97,93 +117,23 @@ def pick_skills(stage: Stage, name: str | None) -> Sequence[Skill]:
     return [known[name]]
 
 
-def beside_scores(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
-    """For the journal: unit, gate, chance and ceiling of each measure."""
+NOTED = ("unit", "gate", "higher_is_better", "chance", "ceiling", "floor", "beaten_by", "verdict", "passed")
+"""What a journal notes of a measure beside its score; of one without a gate not `passed`."""
+GLIMPSED = NOTED[:5]
+"""The same of a glimpse, which is not judged."""
+
+
+def noted(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
+    """By measure, what the journal notes of an exam."""
+    rows = item.told(context.config.exam.bootstrap).measures
+    return {row.name: _fields(row, NOTED[:-1] if row.verdict == NOT_GATED else NOTED) for row in rows}
+
+
+def glimpsed(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
+    """By measure, what the journal notes of a glimpse; its gate is what the exam will ask, whatever its floors are."""
     bounds = {threshold.measure: threshold.bound for threshold in item.skill.gate_in(context).thresholds}
-    return {
-        name: {
-            "unit": measure.unit,
-            "gate": bounds.get(name),
-            "higher_is_better": measure.higher_is_better,
-            "chance": measure.chance,
-            "ceiling": measure.ceiling,
-        }
-        for name, measure in item.measures.items()
-    }
+    return {name: _fields(measure, GLIMPSED, gate=bounds.get(name)) for name, measure in item.measures.items()}
 
 
-def decided(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
-    """`beside_scores` of a full exam, and its decisions."""
-    beside = beside_scores(item, context)
-    for name, measure in item.measures.items():
-        decision = _decision(item.verdict, name)
-        beaten_by = measure.beaten_by(context.config.exam.bootstrap)
-        beside[name] |= {"floor": measure.floor, "beaten_by": beaten_by, "verdict": _verdict(decision)}
-        if decision:
-            beside[name] |= {"gate": decision.bound, "passed": decision.passed_or_none}
-    return beside
-
-
-def plain(examined: Sequence[Examined], resamples: int) -> list[dict[str, Any]]:
-    """The `skills` of results.json."""
-    return [
-        {
-            "skill": item.skill.name,
-            "stage": item.stage,
-            "about": item.skill.about,
-            "in_life": item.in_life,
-            "passed": item.verdict.passed,
-            "verdict": item.verdict.verdict,
-            "measures": [
-                _plain_measure(measure, _decision(item.verdict, measure.name), resamples)
-                for measure in item.measures.values()
-            ],
-        }
-        for item in examined
-    ]
-
-
-def _decision(verdict: Verdict, name: str) -> Decision | None:
-    return next((d for d in verdict.decisions if d.measure == name), None)
-
-
-def _verdict(decision: Decision | None) -> str:
-    return decision.verdict if decision else NOT_GATED
-
-
-def _plain_measure(measure: Measure, decision: Decision | None, resamples: int) -> dict[str, Any]:
-    low, high = measure.interval(resamples)
-    return {
-        "name": measure.name,
-        "unit": measure.unit,
-        "score": measure.score,
-        "low": low,
-        "high": high,
-        "n": measure.n,
-        "distinct": measure.distinct,
-        "exhaustive": measure.exhaustive,
-        "chance": measure.chance,
-        "floor": measure.floor,
-        "floors": dict(measure.floors),
-        "beaten_by": measure.beaten_by(resamples),
-        "ceiling": measure.ceiling,
-        "reference": measure.reference,
-        "gate": decision.bound if decision else None,
-        "goal": bool(decision and decision.goal),
-        "passed": decision.passed_or_none if decision else None,
-        "verdict": _verdict(decision),
-        "twin": decision.twin if decision else None,
-        "reason": decision.reason if decision else NOT_GATED,
-        "higher_is_better": measure.higher_is_better,
-        "note": measure.note,
-        "rows": dict(measure.rows),
-        "exhibits": [_plain_exhibit(exhibit) for exhibit in measure.exhibits],
-    }
-
-
-def _plain_exhibit(exhibit: Exhibit) -> dict[str, Any]:
-    encoded = {
-        name: base64.b64encode(data).decode() if data else None
-        for name, data in (("png", exhibit.png), ("wav", exhibit.wav))
-    }
-    return {"kind": exhibit.kind, "caption": exhibit.caption, "labels": list(exhibit.labels), **encoded}
+def _fields(of: object, names: Sequence[str], **given: Any) -> dict[str, Any]:
+    return {name: given[name] if name in given else getattr(of, name) for name in names}

@@ -16,7 +16,7 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.config import RunConfig, differences
 from devmind.curriculum.exam import Measure, retention
-from devmind.curriculum.examining import Examined, plain
+from devmind.curriculum.examining import Examined
 from devmind.curriculum.finished import found_path
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import versions
@@ -24,8 +24,8 @@ from devmind.curriculum.stage import Stage
 from devmind.curriculum.teaching import part_of
 from devmind.curriculum.timing import peak_memory_mb, with_rest
 from devmind.plugins import about
+from devmind.report.results import SCHEMA, Results, RetentionResult, validate
 
-SCHEMA = 1
 OF_A_LESSON = ("rehearsals", "rehearsal_share", "trained", "unrehearsed", "compared")
 
 
@@ -178,7 +178,7 @@ def matrix(stage: str, row: dict[str, float], before: dict[str, Any] | None) -> 
     return {"stages": stages, "skills": skills, "rows": [*rows, [row.get(skill) for skill in skills]]}
 
 
-def carried(old: Mapping[str, Any], examined: Sequence[Examined]) -> list[dict[str, Any]]:
+def carried(old: Mapping[str, Any], examined: Sequence[Examined]) -> list[Any]:
     """The skills in the `old` results of the agent that a run began with, except those that are in `examined`."""
     held = {(item.stage, item.skill.name) for item in examined}
     return [row for row in old.get("skills", ()) if "skill" in row and (row.get("stage"), row["skill"]) not in held]
@@ -191,7 +191,7 @@ def last_row(matrix: Mapping[str, Any] | None) -> dict[str, float]:
     return {name: score for name, score in zip(matrix["skills"], matrix["rows"][-1], strict=True) if score is not None}
 
 
-def retained(before: Sequence[Examined], after: Sequence[Examined], resamples: int) -> list[dict[str, Any]]:
+def retained(before: Sequence[Examined], after: Sequence[Examined], resamples: int) -> list[RetentionResult]:
     """Retention of the earlier stages' skills, on the same exam seeds."""
     old: dict[str, Measure] = {f"{i.stage}/{name}": m for i in before for name, m in i.measures.items()}
     rows = []
@@ -200,7 +200,7 @@ def retained(before: Sequence[Examined], after: Sequence[Examined], resamples: i
             if (earlier := old.get(f"{item.stage}/{name}")) is not None:
                 found = retention(earlier, measure, resamples)
                 rows.append(
-                    {"skill": f"{item.stage}/{name}", "change": found.change, "low": found.low, "kept": found.kept}
+                    RetentionResult(skill=f"{item.stage}/{name}", change=found.change, low=found.low, kept=found.kept)
                 )
     return rows
 
@@ -222,18 +222,18 @@ def assemble(
     attempt: int,
     old: Mapping[str, Any],
     **extra: Any,
-) -> dict[str, Any]:
+) -> Results:
     """results.json of one stage and its best `attempt`; `extra` contains the entries that only the runner knows.
 
     Args:
         old: the results of the agent that the run began with, or {}. If the run left earlier stages untouched, their
             entries still hold and are taken over: a life asks only heads on the trunk that have passed an exam.
     """
-    row, earlier = matrix_row(examined), list[dict[str, Any]]()
+    row, earlier = matrix_row(examined), list[Any]()
     if extra["untouched"]:
         row, earlier = last_row(old.get("matrix")) | row, carried(old, examined)
     start, machines = next(journal.events("start")), list(journal.events("machine"))
-    return {
+    content = {
         "schema": SCHEMA,
         "stage": stage.name,
         "about": about(type(stage).__doc__),
@@ -261,18 +261,19 @@ def assemble(
             "attempts": 1 + max((event.get("attempt", 0) for event in lessons_done(journal)), default=0),
         },
         "lessons": lessons(journal),
-        "skills": [*earlier, *plain(examined, config.exam.bootstrap)],
+        "skills": [*earlier, *(item.told(config.exam.bootstrap) for item in examined)],
         "matrix": matrix(stage.name, row, old.get("matrix")),
         "curves": curves(journal),
         "cost": cost(agent, journal),
         "arcs": answered(examined),
         **extra,
     }
+    return validate(content)
 
 
-def _verdict(own: Sequence[Examined], retention: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _verdict(own: Sequence[Examined], retention: Sequence[RetentionResult]) -> dict[str, Any]:
     """Whether the stage passed, and why: by the exams of its `own` skills, and by what was kept of earlier ones."""
     unasked = [f"{i.skill.name}: nothing that its gate asks was measured" for i in own if not i.verdict.decisions]
-    lost = [f"{row['skill']} was not kept: {row['change']:+.3f}" for row in retention if not row["kept"]]
+    lost = [f"{row.skill} was not kept: {row.change:+.3f}" for row in retention if not row.kept]
     reasons = [reason for item in own for reason in item.verdict.reasons]
     return {"passed": all(item.verdict.passed for item in own) and not lost, "reasons": [*reasons, *unasked, *lost]}

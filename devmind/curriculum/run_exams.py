@@ -14,7 +14,7 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.checkpointing import bundle
 from devmind.curriculum.exam import Exhibit, Measure
-from devmind.curriculum.examining import Examined, decide, decided
+from devmind.curriculum.examining import Examined, decide, noted
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import say
 from devmind.curriculum.side_by_side import Due, Held, hold_all
@@ -113,7 +113,7 @@ def _note(
         peak_memory_mb=round(held.peak_memory_mb, 1),  # so that a run that continues in another process knows it
         passed=item.verdict.passed,
         scores={name: round(measure.score, 4) for name, measure in item.measures.items()},
-        measures=decided(item, context),
+        measures=noted(item, context),
     )
 
 
@@ -137,11 +137,6 @@ def _plain(measure: Measure) -> dict[str, Any]:
     state = {field.name: getattr(measure, field.name) for field in fields(measure)}
     return state | {
         **{name: _array(getattr(measure, name)) for name in ARRAYS},
-        "floors": dict(measure.floors),
-        "rows": dict(measure.rows),
-        "answered": {
-            name: {head: int(often) for head, often in heads.items()} for name, heads in measure.answered.items()
-        },
         "exhibits": [(e.kind, e.caption, _tensor(e.png), _tensor(e.wav), *e.labels) for e in measure.exhibits],
     }
 

@@ -14,7 +14,7 @@ from devmind.agent.threads import cores, training_threads
 from devmind.checkpointing.lock import locked
 from devmind.config import TRIAL_SIZES, RunConfig, validate
 from devmind.curriculum.childhood import close, examine_last
-from devmind.curriculum.examining import decide, pick_skills, plain
+from devmind.curriculum.examining import decide, pick_skills
 from devmind.curriculum.finished import check_same_run, deciding, found_path, kept_path, run_folder
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import pinned
@@ -80,8 +80,8 @@ def examine(
         examined = [decide(stage, one, held[one.name].measures, context) for one in asked]
     keep = ("score", "low", "high", "n", "distinct", "exhaustive", "unit", "chance", "floor", "ceiling", "gate",
             "passed", "verdict", "beaten_by", "higher_is_better", "floors", "rows", "note")  # fmt: skip
-    rows = plain(examined, config.exam.bootstrap)
-    skills = {m["name"]: {key: m[key] for key in keep} for row in rows for m in row["measures"]}
+    told = [row for item in examined for row in item.told(config.exam.bootstrap).measures]
+    skills = {row.name: {key: getattr(row, key) for key in keep} for row in told}
     if not skills:
         raise ExamError(f"Nothing of stage '{name}' could be measured; give --data where a skill needs recordings.")
     gated = [threshold.measure for item in examined for threshold in item.skill.gate_in(context).thresholds]

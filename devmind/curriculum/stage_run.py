@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +21,7 @@ from devmind.config import RunConfig
 from devmind.curriculum import results as made
 from devmind.curriculum.ablation import Control, compared, differences, fresh_parts, identity_trunk
 from devmind.curriculum.attempts import Outcome, kept, put_aside
-from devmind.curriculum.examining import Examined, beside_scores, decide, examine_skill
+from devmind.curriculum.examining import Examined, decide, examine_skill, glimpsed
 from devmind.curriculum.finished import RunResult, finished_run, found_path, identity, kept_path, result
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import check_pins, own, pins, recorded_threads, refuse_leftovers, same_exams, versions
@@ -262,7 +261,7 @@ class StageRun:
             if skill.name in lesson.skills:
                 item = examine_skill(self.stage, skill, agent, self.context, "glimpse")
                 shown |= {name: round(measure.score, 4) for name, measure in item.measures.items()}
-                beside |= beside_scores(item, self.context)
+                beside |= glimpsed(item, self.context)
         if shown:
             self.journal.write("glimpse", lesson=lesson.name, scores=shown, measures=beside)
             self.scores = shown
@@ -282,7 +281,7 @@ class StageRun:
         if same is None:
             sits, known = [*earlier, self.stage], before
         else:
-            self.journal.write("untouched", **same.plain())
+            self.journal.write("untouched", **same.model_dump())
             keep_exams(before, agent, self.context, when)
             sits, known = [self.stage], []
         examined = run_exams(sits, agent, self.context, self.journal, when, known, self.stage.name)
@@ -322,23 +321,22 @@ class StageRun:
             self.stage, examined, agent, self.journal, self.config, outcome.attempt, old,
             retention=made.retained(outcome.before, examined, self.config.exam.bootstrap),
             trunk_moved=moved,
-            untouched=outcome.untouched.plain() if outcome.untouched else None,
+            untouched=outcome.untouched,
             ablation=twin,
         )  # fmt: skip
-        passed = results["verdict"]["passed"]
+        passed = results.verdict.passed
         folder = self._ends_in(agent, passed)
         agent.save_pretrained(folder)
-        text = json.dumps(results, indent=1)
         if begun:
             carry_state(begun, folder)
-        seal(folder, "results.json", text.encode())
-        write_atomically(self.reports / "results.json", text)
+        seal(folder, "results.json", results.text.encode())
+        write_atomically(self.reports / "results.json", results.text)
         write_atomically(self.reports / "report.html", render(results))
         self.journal.write(
             "finished",
             passed=passed,
             agent=str(folder.relative_to(self.out)),
-            reasons=results["verdict"]["reasons"],
+            reasons=results.verdict.reasons,
             results_sha256=sha256(self.reports / "results.json"),
             twin=twin is not None,
         )

@@ -13,8 +13,7 @@ compares the agent that the stage was given with the agent that it made:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 
@@ -22,24 +21,13 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import to_device
 from devmind.curriculum.stage import ROWS_SHARE, Context, Learner, Lesson, Stage
 from devmind.learners.gradient import grown_layers, owned_parts
+from devmind.report.results import Untouched
 from devmind.seeding import derive_seed
 
 SETTINGS = ("window", "window_tokens", "slots", "slots_every", "tracker")
 """The settings of an agent's config on which every part's answers depend."""
 BATCHES = 3
 """Batches of each lesson: in lessons whose parts take turns, further parts come in the next batches."""
-
-
-@dataclass(frozen=True)
-class Untouched:
-    """What was found equal: earlier tensors, and earlier lessons by their losses."""
-
-    tensors: int
-    lessons: int
-
-    def plain(self) -> dict[str, Any]:
-        """The entry of results.json."""
-        return asdict(self)
 
 
 def untouched(
@@ -55,9 +43,9 @@ def untouched(
     if any(getattr(before_agent.config, name) != getattr(agent.config, name) for name in SETTINGS):
         return None
     lessons = [one for before in earlier for one in before.lessons(context) if not one.unrehearsed]
-    return (
-        Untouched(tensors, len(lessons)) if all(_same(one, before_agent, agent, context) for one in lessons) else None
-    )
+    if not all(_same(one, before_agent, agent, context) for one in lessons):
+        return None
+    return Untouched(tensors=tensors, lessons=len(lessons))
 
 
 def _equal_tensors(before_agent: Agent, agent: Agent, stage: str) -> int:

@@ -1,4 +1,5 @@
-"""The content of results.json, the only source of the report's page and of the terminal's table.
+"""The content of results.json, the only source of the report's page and of the terminal's table: a run writes these
+classes, and reports read them.
 
 `results.schema.json` beside this file is made from these classes. Unknown keys are ignored, so that an extra key never
 costs a report; a missing or mistyped key is an error.
@@ -6,12 +7,13 @@ costs a report; a missing or mistyped key is an error.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from devmind import bounds
 from devmind.config import TRIAL_SIZES
@@ -26,7 +28,7 @@ RUNS = ("devmind stage run ", "devmind curriculum run")
 class Part(BaseModel):
     """A part of results.json."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, from_attributes=True)
 
 
 class Verdict(Part):
@@ -97,14 +99,22 @@ class LessonResult(Part):
     compared: str = Field("", description="measurements against another way to teach the same; else empty")
 
 
+def _as_base64(data: Any) -> Any:
+    return base64.b64encode(data).decode() if isinstance(data, bytes) else data or None
+
+
+Encoded = Annotated[str | None, BeforeValidator(_as_base64)]
+"""A picture or a sound as base64; an exam gives bytes."""
+
+
 class Exhibit(Part):
     """A picture or a sound of one episode."""
 
     kind: Literal["example", "failure"]
     caption: str
-    png: str | None = Field(None, description="base64")
-    wav: str | None = Field(None, description="base64")
     labels: list[str] = Field(default_factory=list, description="what each picture of a strip shows, left to right")
+    png: Encoded = Field(None, description="base64")
+    wav: Encoded = Field(None, description="base64")
 
 
 VerdictWord = Literal[
@@ -113,7 +123,11 @@ VerdictWord = Literal[
 
 
 class MeasureResult(Part):
-    """One measured ability; all values in its unit."""
+    """One measured ability and what its gate says of it; all values in its unit.
+
+    The only form in which a measure is told: `curriculum.examining` makes it of the exam's values, the journal notes
+    some of its fields, results.json has them all, and the report reads them.
+    """
 
     name: str
     unit: str
@@ -166,8 +180,8 @@ class SkillResult(Part):
     """A skill's measures and its gate's verdict."""
 
     skill: str
-    about: str = ""
     stage: str | None = Field(None, description="null: the report's own stage")
+    about: str = ""
     in_life: str = Field(
         "", description="whether its exam can be asked in life, else why not; '' from an older devmind"
     )
@@ -211,7 +225,7 @@ class Matrix(Part):
 class Curve(Part):
     """One logged number; three lists of equal length."""
 
-    step: list[float]
+    step: list[int]
     seconds: list[float]
     value: list[float]
 
@@ -238,8 +252,8 @@ class Ablation(Part):
     """The twin's scores by measure."""
 
     skills: dict[str, float]
-    note: str = ""
     title: str = "What staging bought"
+    note: str = ""
     differences: dict[str, Difference] = Field(default_factory=dict)
 
 
@@ -264,16 +278,21 @@ class Results(Part):
     run: Run
     lessons: list[LessonResult]
     skills: list[SkillResult]
+    matrix: Matrix | None = None
+    curves: dict[str, Curve] = Field(default_factory=dict)
+    cost: Cost
+    arcs: dict[str, dict[str, int]] = Field(default_factory=dict, description="effector: how often each head answered")
     retention: list[RetentionResult] = Field(default_factory=list)
+    trunk_moved: float | None = Field(None, description="distance of the trunk's weights over their norm")
     untouched: Untouched | None = Field(
         None, description="null: exams of earlier stages were repeated, if there are any"
     )
-    matrix: Matrix | None = None
-    curves: dict[str, Curve] = Field(default_factory=dict)
     ablation: Ablation | None = None
-    cost: Cost
-    arcs: dict[str, dict[str, int]] = Field(default_factory=dict, description="effector: how often each head answered")
-    trunk_moved: float | None = Field(None, description="distance of the trunk's weights over their norm")
+
+    @property
+    def text(self) -> str:
+        """The file's content; what was not set is left out."""
+        return json.dumps(self.model_dump(by_alias=True, exclude_unset=True), indent=1)
 
     @property
     def twin_command(self) -> str:

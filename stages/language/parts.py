@@ -5,12 +5,14 @@ classify cells, point and choose.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import READOUT
 from devmind.agent.config import AgentConfig
 from devmind.agent.decoders import pass_by
+from devmind.agent.parts import PartSource, PartSpec, add_all
 from devmind.agent.text import TextEncoder, add_text
 from devmind.errors import ConfigError
 from devmind.learners.gradient import grown_layers, owned_parts
@@ -41,28 +43,44 @@ CHOICES = 7
 """MiniGrid's seven actions, as many as the memory stage's own `choose` has."""
 
 
+def _grow(agent: Agent) -> None:
+    agent.ensure_grown(NAME, {TEXT: TEXT, READOUT: TEXT})
+
+
+def _pages(agent: Agent, tokenizer: str = "bytes") -> None:
+    if TEXT not in agent.heads:
+        add_text(agent, tokenizer, stage=NAME, part="head.language-text", beside=(DETAIL,))
+
+
+SENSES: tuple[PartSource, ...] = (
+    _grow,
+    PartSpec(BOARD),
+    PartSpec(SIGHT),
+    PartSpec(SOUND),
+    PartSpec(DETAIL, "encoder.language-detail"),
+    PartSpec(VIEW, "encoder.language-view"),
+)
+RECALLED = (DETAIL, "trunk:recalled", "trunk")
+PARTS: tuple[PartSource, ...] = (
+    *SENSES,
+    _pages,
+    *(PartSpec(head, "head.language-cells", DETAIL, options=options) for head, options in CALLED.items()),
+    PartSpec(POINT, "head.language-point", (DETAIL, "trunk")),
+    PartSpec(SOUGHT, "head.language-sought", RECALLED),
+    PartSpec(RECOGNISED, "head.language-recognised", RECALLED),
+    PartSpec(CHOOSE, "head.categorical", "trunk", CHOOSE, options={"classes": CHOICES}),
+    PartSpec(
+        FOLLOW, "head.language-follow", (VIEW, "trunk", f"trunk:{TEXT}"), CHOOSE, options={"classes": CHOICES},
+        standby=True,
+    ),
+)  # fmt: skip
+
+
 def admit(agent: Agent, tokenizer: str = "bytes") -> None:
     """Add every part that is not there yet. The memory stage may have added `board` and `choose`; the run may have
     added pages with another `tokenizer`.
     """
-    agent.ensure_grown(NAME, {TEXT: TEXT, READOUT: TEXT})
-    agent.ensure_encoder(BOARD, stage=NAME)
-    for sense in (SIGHT, SOUND):
-        agent.ensure_encoder(sense, stage=NAME)
-    agent.ensure_encoder(DETAIL, "encoder.language-detail", stage=NAME)
-    agent.ensure_encoder(VIEW, "encoder.language-view", stage=NAME)
-    if TEXT not in agent.heads:
-        add_text(agent, tokenizer, stage=NAME, part="head.language-text", beside=(DETAIL,))
-    for head, options in CALLED.items():
-        agent.ensure_head(head, "head.language-cells", DETAIL, stage=NAME, options=options)
-    agent.ensure_head(POINT, "head.language-point", (DETAIL, "trunk"), stage=NAME)
-    for head in (SOUGHT, RECOGNISED):
-        agent.ensure_head(head, f"head.language-{head}", (DETAIL, "trunk:recalled", "trunk"), stage=NAME)
-    agent.ensure_head(CHOOSE, "head.categorical", effector=CHOOSE, stage=NAME, options={"classes": CHOICES})
-    agent.ensure_head(
-        FOLLOW, "head.language-follow", (VIEW, "trunk", f"trunk:{TEXT}"), CHOOSE, NAME, {"classes": CHOICES},
-        standby=True,
-    )  # fmt: skip
+    add_all(agent, NAME, (*SENSES, partial(_pages, tokenizer=tokenizer), *PARTS))
 
 
 def reader(agent: Agent) -> TextEncoder:

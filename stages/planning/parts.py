@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from gymnasium import spaces
 
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig, by_size
+from devmind.agent.parts import PartSource, PartSpec, add_all
 from devmind.agent.text import add_text
 from devmind.learners.gradient import owned_parts
 from devmind.worlds.market import SEEN
@@ -88,74 +90,93 @@ SIZES: dict[str, dict[str, int]] = {
 }
 
 
+def _pages(agent: Agent) -> None:
+    if TEXT not in agent.encoders:
+        add_text(agent, stage=NAME)
+
+
+def _planner(agent: Agent, layers_of: str = "own") -> PartSpec:
+    points = HORIZONS[agent.config.size]
+    options: dict[str, Any] = {"horizon": points, "stride": STRIDE, "words": len(WORDS), "length": points}
+    options |= SIZES[agent.config.size] | ({} if layers_of == "own" else {"layers_of": layers_of})
+    return PartSpec(ROUTE, "head.planning-route", TAP, WALK, (2,), options)
+
+
+def _draft(agent: Agent) -> dict[str, int]:
+    """The options of the judge, which say how many numbers a plan has."""
+    points = HORIZONS[agent.config.size]
+    return {"horizon": points, "length": points, "mazes": len(MAZES)}
+
+
+def _instruct(agent: Agent) -> PartSpec:
+    views = LAYOUT if LAYOUT in agent.encoders else BOARD
+    return PartSpec(
+        INSTRUCT,
+        "head.planning-instruct",
+        (f"trunk:{TEXT}", TEXT, views),
+        CHOOSE,
+        options={"views": agent.tokens_of(views)},
+        standby=True,
+        starts_from=VIEW_CELLS,
+    )
+
+
+def _numbers(sense: str, size: int) -> PartSpec:
+    return PartSpec(sense, space=spaces.Box(-np.inf, np.inf, (size,)))
+
+
+MAZE_SENSES = (_numbers("body", 2), _numbers("goal", 2), _numbers("maze", len(MAZES)))
+PARTS: tuple[PartSource, ...] = (
+    *MAZE_SENSES,
+    _planner,
+    PartSpec(RETURNS, "encoder.vector", options={"size": SEEN}),
+    PartSpec(ACCOUNT, "encoder.vector", options={"size": 3}),
+    PartSpec(TRADE, "head.planning-trade", (RETURNS, f"raw:{ACCOUNT}"), TRADE),
+    lambda agent: _numbers(DRAFT, draft_size(**_draft(agent))),
+    lambda agent: PartSpec(JUDGE, "head.planning-judge", f"raw:{DRAFT}", options=_draft(agent)),
+    # Earlier stages bring pages and boards.
+    PartSpec(BOARD),
+    _pages,
+    _instruct,
+    *(PartSpec(sense, "encoder.vector", options={"size": size}) for sense, size in TABLE.items()),
+    PartSpec(
+        ARRANGE,
+        "head.planning-arrange",
+        (*(f"trunk:{sense}" for sense in TABLE), "trunk", *(f"raw:{sense}" for sense in TABLE)),
+        ARM,
+        (3,),
+        sizes=ARRANGE_SIZES,
+    ),
+    # Earlier stages bring its senses, its effector, and a reading of places.
+    *(PartSpec(sense) for sense in HANDLING),
+    PartSpec(
+        MANIPULATE,
+        "head.planning-manipulate",
+        ("trunk:body", "trunk", *HANDLING[:2], "raw:body"),
+        REACH,
+        (4,),
+        sizes=MANIPULATE_SIZES,
+        standby=True,
+        starts_from=WHEREABOUTS,
+    ),
+    PartSpec(
+        TRADE_PLAN,
+        "head.planning-trade-plan",
+        (f"raw:{RETURNS}", f"raw:{ACCOUNT}"),
+        TRADE,
+        sizes=TRADE_PLAN_SIZES,
+        standby=True,
+    ),
+)
+
+
 def admit(agent: Agent, layers_of: str = "own") -> None:
     """Add every part that is not there yet.
 
     Args:
         layers_of: "own", or "trunk": the planner's denoiser runs the trunk's layers in both directions (`PlannerHead`).
     """
-    points = HORIZONS[agent.config.size]
-    for sense, size in (("body", 2), ("goal", 2), ("maze", len(MAZES))):
-        agent.ensure_encoder(sense, stage=NAME, space=spaces.Box(-np.inf, np.inf, (size,)))
-    if ROUTE not in agent.heads:
-        agent.add_effector(WALK, (2,))
-        options: dict[str, Any] = {"horizon": points, "stride": STRIDE, "words": len(WORDS), "length": points}
-        options |= SIZES[agent.config.size] | ({} if layers_of == "own" else {"layers_of": layers_of})
-        agent.add_head(ROUTE, "head.planning-route", tap=TAP, effector=WALK, stage=NAME, options=options)
-    for sense, size in ((RETURNS, SEEN), (ACCOUNT, 3)):
-        agent.ensure_encoder(sense, "encoder.vector", stage=NAME, options={"size": size})
-    agent.ensure_head(TRADE, "head.planning-trade", tap=(RETURNS, f"raw:{ACCOUNT}"), effector=TRADE, stage=NAME)
-    if JUDGE not in agent.heads:
-        told = {"horizon": points, "length": points, "mazes": len(MAZES)}
-        numbers = spaces.Box(-np.inf, np.inf, (draft_size(**told),))
-        agent.add_encoder(DRAFT, stage=NAME, space=numbers)
-        agent.add_head(JUDGE, "head.planning-judge", tap=f"raw:{DRAFT}", stage=NAME, options=dict(told))
-    _instruct(agent)
-    _arrange(agent)
-    _manipulate(agent)
-    tap, sizes = (f"raw:{RETURNS}", f"raw:{ACCOUNT}"), TRADE_PLAN_SIZES[agent.config.size]
-    agent.ensure_head(
-        TRADE_PLAN, "head.planning-trade-plan", tap=tap, effector=TRADE, stage=NAME, options=sizes, standby=True
-    )
-
-
-def _instruct(agent: Agent) -> None:
-    """Add the head that is instructed; earlier stages bring `text` and `board`."""
-    agent.ensure_encoder(BOARD, stage=NAME)
-    if TEXT not in agent.encoders:
-        add_text(agent, stage=NAME)
-    views = LAYOUT if LAYOUT in agent.encoders else BOARD
-    tap, options = (f"trunk:{TEXT}", TEXT, views), {"views": agent.tokens_of(views)}
-    is_new = agent.ensure_head(
-        INSTRUCT, "head.planning-instruct", tap=tap, effector=CHOOSE, stage=NAME, options=options, standby=True
-    )
-    if is_new and VIEW_CELLS in agent.heads:
-        agent.head(INSTRUCT).start_from(agent.head(VIEW_CELLS))
-
-
-def _arrange(agent: Agent) -> None:
-    """Add the senses of a table, and the head that arranges what lies on it."""
-    for sense, size in TABLE.items():
-        agent.ensure_encoder(sense, "encoder.vector", stage=NAME, options={"size": size})
-    tap = (*(f"trunk:{sense}" for sense in TABLE), "trunk", *(f"raw:{sense}" for sense in TABLE))
-    agent.add_effector(ARM, (3,))
-    sizes = ARRANGE_SIZES[agent.config.size]
-    agent.ensure_head(ARRANGE, "head.planning-arrange", tap=tap, effector=ARM, stage=NAME, options=sizes)
-
-
-def _manipulate(agent: Agent) -> None:
-    """Add the head that handles things; earlier stages bring its senses, its effector, and a reading of places."""
-    for sense in HANDLING:
-        agent.ensure_encoder(sense, stage=NAME)
-    if REACH not in agent.effectors:
-        agent.add_effector(REACH, (4,))
-    tap = ("trunk:body", "trunk", *HANDLING[:2], "raw:body")
-    is_new = agent.ensure_head(
-        MANIPULATE, "head.planning-manipulate", tap=tap, effector=REACH, stage=NAME,
-        options=MANIPULATE_SIZES[agent.config.size], standby=True,
-    )  # fmt: skip
-    if is_new and WHEREABOUTS in agent.heads:
-        agent.head(MANIPULATE).start_from(agent.head(WHEREABOUTS))
+    add_all(agent, NAME, (*MAZE_SENSES, partial(_planner, layers_of=layers_of), *PARTS))
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

@@ -6,16 +6,17 @@ depends on what stands where. They are not asked where no position or puzzle is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
+from devmind.agent.parts import PartSource, PartSpec, add_all
 from devmind.agent.text import add_text
 from devmind.algorithms.grid_cells import CLASSES
 from devmind.learners.gradient import grown_layers, owned_parts
 from devmind.worlds.minigrid import ACTIONS
 from devmind.worlds.sliding import MOVES
-from stages.reasoning.games import GAMES, TICTACTOE
+from stages.reasoning.games import GAMES, TICTACTOE, Game
 from stages.reasoning.imagine.search import BOARD_HEAD, DOMAINS, PUSH_HEAD
 from stages.reasoning.puzzles.reading import SIDE
 
@@ -63,47 +64,56 @@ of a cart from the body's numbers.
 PUSH_NET: dict[str, object] = {"classes": 2, "hidden": 128, "depth": 2, "activation": "relu"}
 
 
-def admit(agent: Agent) -> None:
-    """Add every part that the agent lacks; earlier stages bring `board` and `text`."""
+def _grow(agent: Agent) -> None:
     agent.ensure_grown(NAME, THROUGH)
-    for sense in (BOARD, POSITION, PUZZLE):
-        agent.ensure_encoder(sense, stage=NAME)
-    agent.ensure_encoder(LAYOUT, "encoder.reasoning-layout", stage=NAME)
+
+
+def _pages(agent: Agent) -> None:
     if TEXT not in agent.encoders:
         add_text(agent, stage=NAME)
-    choices = {"choices": TICTACTOE.rules.choices}
-    agent.ensure_encoder(LOOKAHEAD, "encoder.reasoning-lookahead", stage=NAME, options=choices)
-    agent.ensure_encoder(SITUATION, "encoder.vector", stage=NAME, options={"size": NOTICED})
-    for name, part, tap, options in heads():
-        agent.ensure_head(name, part, tap=tap, stage=NAME, options=options)
 
 
-def heads() -> list[tuple[str, str, str, dict[str, object]]]:
-    """(name, part, tap, options) of every head."""
-    rows: list[tuple[str, str, str, dict[str, object]]] = []
-    for game in GAMES.values():
-        hidden: dict[str, object] = {"hidden": GAME_HIDDEN[game.name]} if game.name in GAME_HIDDEN else {}
-        choices = hidden | {"classes": game.rules.choices}
-        rows += [
-            (game.policy, "head.categorical", TAP, choices),
-            (game.value, "head.value", TAP, hidden | {"critic": False}),
-            (game.glance[0], "head.categorical", POSITION, choices),
-            (game.glance[1], "head.value", POSITION, hidden),
-        ]
-    presses: dict[str, object] = {"shape": SIDE**2, "hidden": PUZZLE_HIDDEN}
-    slides: dict[str, object] = {"shape": len(MOVES), "hidden": PUZZLE_HIDDEN}
-    for by_trunk, glance, shape in ((PRESSES, PRESS_GLANCES, presses), (SLIDES, SLIDE_GLANCES, slides)):
-        rows += [(by_trunk, "head.regression", PUZZLE_TAP, shape), (glance, "head.regression", PUZZLE, shape)]
-    actions: dict[str, object] = {"classes": ACTIONS}
-    rows += [
-        (PUSHES, "head.action-values", "raw:body", PUSH_NET),
-        (CHOICES, "head.action-values", f"trunk:{BOARD}", actions),
-        (CHOICE_GLANCES, "head.action-values", BOARD, actions),
-        (CELLS, "head.reasoning-cells", LAYOUT, {"classes": CLASSES}),
-        (BOARD_HEAD, IMAGINES, TAP, {"classes": DOMAINS["tictactoe"].choices}),
-        (PUSH_HEAD, IMAGINES, "raw:body", {"classes": DOMAINS["cartpole"].choices}),
-    ]
-    return [*rows, (WORTH, "head.regression", SITUATION, {"shape": COMMITMENTS})]
+def _of_game(game: Game) -> Sequence[PartSpec]:
+    """Its policy and value on the trunk, and both from the position's tokens alone."""
+    hidden = {"hidden": GAME_HIDDEN[game.name]} if game.name in GAME_HIDDEN else {}
+    choices = {**hidden, "classes": game.rules.choices}
+    return (
+        PartSpec(game.policy, "head.categorical", TAP, options=choices),
+        PartSpec(game.value, "head.value", TAP, options={**hidden, "critic": False}),
+        PartSpec(game.glance[0], "head.categorical", POSITION, options=choices),
+        PartSpec(game.glance[1], "head.value", POSITION, options=hidden),
+    )
+
+
+_PRESS = {"shape": SIDE**2, "hidden": PUZZLE_HIDDEN}
+_SLIDE = {"shape": len(MOVES), "hidden": PUZZLE_HIDDEN}
+PARTS: tuple[PartSource, ...] = (
+    _grow,
+    PartSpec(BOARD),
+    PartSpec(POSITION),
+    PartSpec(PUZZLE),
+    PartSpec(LAYOUT, "encoder.reasoning-layout"),
+    _pages,
+    PartSpec(LOOKAHEAD, "encoder.reasoning-lookahead", options={"choices": TICTACTOE.rules.choices}),
+    PartSpec(SITUATION, "encoder.vector", options={"size": NOTICED}),
+    *(spec for game in GAMES.values() for spec in _of_game(game)),
+    PartSpec(PRESSES, "head.regression", PUZZLE_TAP, options=_PRESS),
+    PartSpec(PRESS_GLANCES, "head.regression", PUZZLE, options=_PRESS),
+    PartSpec(SLIDES, "head.regression", PUZZLE_TAP, options=_SLIDE),
+    PartSpec(SLIDE_GLANCES, "head.regression", PUZZLE, options=_SLIDE),
+    PartSpec(PUSHES, "head.action-values", "raw:body", options=PUSH_NET),
+    PartSpec(CHOICES, "head.action-values", f"trunk:{BOARD}", options={"classes": ACTIONS}),
+    PartSpec(CHOICE_GLANCES, "head.action-values", BOARD, options={"classes": ACTIONS}),
+    PartSpec(CELLS, "head.reasoning-cells", LAYOUT, options={"classes": CLASSES}),
+    PartSpec(BOARD_HEAD, IMAGINES, TAP, options={"classes": DOMAINS["tictactoe"].choices}),
+    PartSpec(PUSH_HEAD, IMAGINES, "raw:body", options={"classes": DOMAINS["cartpole"].choices}),
+    PartSpec(WORTH, "head.regression", SITUATION, options={"shape": COMMITMENTS}),
+)
+
+
+def admit(agent: Agent) -> None:
+    """Add every part that the agent lacks; earlier stages bring `board` and `text`."""
+    add_all(agent, NAME, PARTS)
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

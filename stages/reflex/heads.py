@@ -119,6 +119,12 @@ class PlacesHead(Head):
         tokens = tapped.tokens * tapped.present[..., None]
         return self.places(tokens[..., :SIGHT_TOKENS, :], tokens[..., SIGHT_TOKENS:, :])
 
+    def start_from(self, other: Head) -> None:
+        """Read places as `other` does, another places head."""
+        if not isinstance(other, PlacesHead):
+            raise ConfigError(f"A places head starts from another one; got {type(other).__name__}.")
+        self.places.start_from(other.places)
+
 
 class Pick(Head):
     """An actor, or its critic, that answers from the place of the named thing and from the body.

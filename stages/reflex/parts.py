@@ -3,9 +3,10 @@ trunk."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from devmind.agent.agent import Agent
+from devmind.agent.parts import PartSpec, add_all
 
 NAME = "reflex"
 SENSES = ("sight", "periphery", "sound", "words", "body")
@@ -33,63 +34,63 @@ COPIES = {
 """Heads on the trunk, and the heads that they start as copies of."""
 FORESEEN = {"foresee_sight": "sight", "foresee_sound": "sound"}
 """Heads that predict how the tokens of a sense will change, and the sense."""
-Described = tuple[str, str, str | tuple[str, ...], str | None, dict[str, object]]
-PUSH_NET: dict[str, object] = {"hidden": 64, "depth": 2, "activation": "tanh"}
+PUSH_NET: dict[str, Any] = {"hidden": 64, "depth": 2, "activation": "tanh"}
+
+
+def _head(name: str, part: str, tap: str | tuple[str, ...], effector: str | None = None, **options: object) -> PartSpec:
+    return PartSpec(name, part, tap, effector, options=options)
+
+
+PERCEIVING = (
+    _head("see", "head.categorical", "sight", classes=10),
+    _head("hear", "head.categorical", "sound", classes=SOUND_CLASSES),
+    _head("scene", "head.reflex-scene", "sight"),
+    _head("bind", "head.reflex-bind", ("sight", "sound")),
+    _head("sound_direction", "head.regression", "sound", shape=2),
+    _head("whereabouts", "head.reflex-places", ("sight", "words"), slots=COLOURS),
+    _head("moving", "head.regression", "periphery", shape=2),
+    _head("event", "head.categorical", STARTLE_SENSES, classes=EVENTS),
+)
+ARCS = (
+    _head("look_arc", "head.reflex-aim", LOOK_SENSES, "look", size=2, threshold=LOOK_THRESHOLD),
+    _head("look_value", "head.value", LOOK_SENSES, hidden=32),
+    _head("reach_arc", "head.reflex-pick", REACH_SENSES, "reach", size=4),
+    _head("reach_value", "head.reflex-pick-value", REACH_SENSES),
+    _head(
+        "move_arc", "head.categorical", STARTLE_SENSES, "move", classes=2, threshold=STARTLE_THRESHOLD,
+        table=WITHDRAW_TABLE,
+    ),
+    _head("move_value", "head.value", STARTLE_SENSES),
+    _head("push_arc", "head.categorical", "raw:body", "push", classes=2, **PUSH_NET),
+    _head("push_value", "head.value", "raw:body", **PUSH_NET),
+)  # fmt: skip
+"""Reflex arcs, each with its critic."""
+ON_READOUT = (
+    _head("spoken", "head.categorical", "trunk", classes=10),
+    _head("next_sight", "head.regression", "trunk", shape=[8, 8, 3]),
+    _head("next_sound", "head.regression", "trunk", shape=[16]),
+)
+"""Heads that read the trunk's readout alone."""
+
+
+def _on_trunk(name: str, of: PartSpec) -> PartSpec:
+    """The head `of` on the trunk's features of the same senses and the readout."""
+    senses = of.tap if isinstance(of.tap, tuple) else (of.tap,)
+    options = {"part": of.part, "options": {**of.options, **OWN_OPTIONS.get(name, {})}}
+    taps = (*(f"trunk:{sense}" for sense in senses), "trunk")
+    return PartSpec(name, "head.with-readout", taps, of.effector, options=options)
+
+
+_OFF_TRUNK = {spec.name: spec for spec in (*PERCEIVING, *ARCS)}
+PARTS = (
+    *(PartSpec(sense) for sense in SENSES),
+    *_OFF_TRUNK.values(),
+    *ON_READOUT,
+    *(_on_trunk(name, _OFF_TRUNK[source]) for name, source in COPIES.items()),
+    *(PartSpec(name, "head.next-tokens", (f"trunk:{sense}", sense, "trunk")) for name, sense in FORESEEN.items()),
+)
 
 
 def admit(agent: Agent) -> None:
     """Add every part that is not there yet."""
-    for sense in SENSES:
-        agent.ensure_encoder(sense, stage=NAME)
-    for name, part, tap, effector, options in heads():
-        agent.ensure_head(name, part, tap=tap, effector=effector, stage=NAME, options=options)
-
-
-def heads() -> list[Described]:
-    """(name, part, tap, effector, options) of every head, arcs before the trunk's."""
-    described = {entry[0]: entry for entry in off_trunk()}
-    on_trunk = [_on_trunk(name, described[source]) for name, source in COPIES.items()]
-    tokens: list[Described] = [
-        (name, "head.next-tokens", (f"trunk:{sense}", sense, "trunk"), None, {}) for name, sense in FORESEEN.items()
-    ]
-    return [*described.values(), *ON_READOUT, *on_trunk, *tokens]
-
-
-def _on_trunk(name: str, source: Described) -> Described:
-    """The head `source` on the trunk's features of the same senses and the readout."""
-    _, part, tap, effector, options = source
-    taps = (*(f"trunk:{sense}" for sense in ((tap,) if isinstance(tap, str) else tap)), "trunk")
-    return name, "head.with-readout", taps, effector, {"part": part, "options": options | OWN_OPTIONS.get(name, {})}
-
-
-def off_trunk() -> list[Described]:
-    """Heads that read senses."""
-    return [
-        # perception
-        ("see", "head.categorical", "sight", None, {"classes": 10}),
-        ("hear", "head.categorical", "sound", None, {"classes": SOUND_CLASSES}),
-        ("scene", "head.reflex-scene", "sight", None, {}),
-        ("bind", "head.reflex-bind", ("sight", "sound"), None, {}),
-        ("sound_direction", "head.regression", "sound", None, {"shape": 2}),
-        ("whereabouts", "head.reflex-places", ("sight", "words"), None, {"slots": COLOURS}),
-        ("moving", "head.regression", "periphery", None, {"shape": 2}),
-        ("event", "head.categorical", STARTLE_SENSES, None, {"classes": EVENTS}),
-        # reflex arcs and their critics
-        ("look_arc", "head.reflex-aim", LOOK_SENSES, "look", {"size": 2, "threshold": LOOK_THRESHOLD}),
-        ("look_value", "head.value", LOOK_SENSES, None, {"hidden": 32}),
-        ("reach_arc", "head.reflex-pick", REACH_SENSES, "reach", {"size": 4}),
-        ("reach_value", "head.reflex-pick-value", REACH_SENSES, None, {}),
-        ("move_arc", "head.categorical", STARTLE_SENSES, "move",
-         {"classes": 2, "threshold": STARTLE_THRESHOLD, "table": WITHDRAW_TABLE}),
-        ("move_value", "head.value", STARTLE_SENSES, None, {}),
-        ("push_arc", "head.categorical", "raw:body", "push", {"classes": 2, **PUSH_NET}),
-        ("push_value", "head.value", "raw:body", None, PUSH_NET),
-    ]  # fmt: skip
-
-
-ON_READOUT: Sequence[Described] = (
-    ("spoken", "head.categorical", "trunk", None, {"classes": 10}),
-    ("next_sight", "head.regression", "trunk", None, {"shape": [8, 8, 3]}),
-    ("next_sound", "head.regression", "trunk", None, {"shape": [16]}),
-)
-"""Heads that read the trunk's readout alone."""
+    add_all(agent, NAME, PARTS)

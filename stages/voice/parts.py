@@ -4,7 +4,10 @@ sounds, a codec, and heads that speak.
 
 from __future__ import annotations
 
+from typing import Any
+
 from devmind.agent.agent import Agent
+from devmind.agent.parts import PartSpec, add_all
 from devmind.agent.text import add_text
 from devmind.learners.gradient import grown_layers, owned_parts
 from stages.voice.bodies import CONVOLVED, DEFAULT
@@ -49,48 +52,77 @@ CODES, NEXT_CODE = "codes", "next_code"
 """The sense of pages of the codec's codes, and the head that predicts the next code from the trunk's features."""
 
 
-def admit(agent: Agent) -> None:
-    """Add every part that is not there yet."""
+def _grow(agent: Agent) -> None:
     agent.ensure_grown(NAME, {LISTEN: LISTEN})
-    for sense in (SOUND, SIGHT):
-        agent.ensure_encoder(sense, stage=NAME)
-    words = {"words": len(KNOWN), "kind": _hears_by(agent)}
-    features = {"features": agent.config.hearing["features"]}
-    agent.ensure_encoder(LISTEN, "encoder.voice-ear", stage=NAME, options=features)
-    agent.ensure_head(WORDS_ARC, "head.voice-words", LISTEN, effector=NOTE, stage=NAME, options=words)
-    classes = {"classes": len(KNOWN), "slots": TOKENS}
-    agent.ensure_head(WORDS, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options=classes, labels=KNOWN)
-    for head, read in ((WRITTEN_ARC, LISTEN), (WRITTEN, f"trunk:{LISTEN}")) if writes(agent) else ():
-        agent.ensure_head(head, "head.voice-written", read, effector=TELL, stage=NAME, options=words, standby=True)
-    kinds = {"kinds": len(KINDS)}
-    agent.ensure_head(KINDS_ARC, "head.voice-kinds", LISTEN, effector=SORT, stage=NAME, options=kinds)
-    agent.ensure_head(KINDS_HEAD, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options={"classes": len(KINDS)})
-    # It stands by: an agent that repeats a microphone through a loudspeaker would hear itself.
-    agent.ensure_head(CODEC, "head.voice-codec", LISTEN, effector=UTTER, stage=NAME, standby=True)
-    both = (f"trunk:{LISTEN}", f"trunk:{SIGHT}", LISTEN, SIGHT)
-    agent.ensure_head(NAMED, "head.voice-named", both, effector=PICK, stage=NAME, standby=True)
-    more = ((CLEANED, "head.voice-cleaned", CLEAN), (GOES_ON, "head.voice-goes-on", GO_ON))
-    for head, part, effector in more:
-        agent.ensure_head(head, part, (f"trunk:{LISTEN}", LISTEN), effector=effector, stage=NAME, standby=True)
-    agent.ensure_encoder(CODES, "encoder.voice-codes", stage=NAME)
-    agent.ensure_head(NEXT_CODE, "head.voice-next-code", f"trunk:{CODES}", stage=NAME)
+
+
+def _pages(agent: Agent) -> None:
     if TEXT not in agent.encoders:
         add_text(agent, stage=NAME)
-    page, wide = (f"trunk:{TEXT}", "trunk"), {"hidden": max(32, 2 * agent.config.width)}
-    agent.ensure_head(SAY, "head.voice-say", page, effector=SPEAK, stage=NAME, options=wide, standby=True)
-    agent.ensure_encoder(DETAIL, "encoder.language-detail", stage=NAME)
-    replies = {"answers": len(ANSWERS), "asked": sum(UNDERSTOOD), "ear": CONVOLVED, "refuses": True}
-    agent.ensure_head(
-        REPLIES, "head.voice-replies", (LISTEN, DETAIL), effector=REPLY, stage=NAME, standby=True, options=replies,
-        labels=ANSWERS,
-    )  # fmt: skip
 
 
-def _hears_by(agent: Agent) -> str:
-    """The body of the arcs of words; fills in what the agent's config left open."""
+def _ear(agent: Agent) -> PartSpec:
+    """The ear; fills in what the agent's config left open of its hearing."""
     chosen = {"encoder": DEFAULT, "features": LOGMEL, "words": "ctc"}
     agent.config.hearing = {**chosen, **agent.config.hearing}
-    return str(agent.config.hearing["encoder"])
+    return PartSpec(LISTEN, "encoder.voice-ear", options={"features": agent.config.hearing["features"]})
+
+
+def _words(agent: Agent) -> dict[str, Any]:
+    """The options of the arc of words: how many, and the body that reads them."""
+    return {"words": len(KNOWN), "kind": str(agent.config.hearing["encoder"])}
+
+
+def _written(agent: Agent, head: str, tap: str) -> PartSpec | None:
+    if not writes(agent):
+        return None
+    return PartSpec(head, "head.voice-written", tap, TELL, options=_words(agent), standby=True)
+
+
+def _say(agent: Agent) -> PartSpec:
+    options = {"hidden": max(32, 2 * agent.config.width)}
+    return PartSpec(SAY, "head.voice-say", (f"trunk:{TEXT}", "trunk"), SPEAK, options=options, standby=True)
+
+
+_HEARD = (f"trunk:{LISTEN}", LISTEN)
+PARTS = (
+    _grow,
+    PartSpec(SOUND),
+    PartSpec(SIGHT),
+    _ear,
+    lambda agent: PartSpec(WORDS_ARC, "head.voice-words", LISTEN, NOTE, options=_words(agent)),
+    PartSpec(
+        WORDS, "head.categorical", f"trunk:{LISTEN}", options={"classes": len(KNOWN), "slots": TOKENS}, labels=KNOWN
+    ),
+    lambda agent: _written(agent, WRITTEN_ARC, LISTEN),
+    lambda agent: _written(agent, WRITTEN, f"trunk:{LISTEN}"),
+    PartSpec(KINDS_ARC, "head.voice-kinds", LISTEN, SORT, options={"kinds": len(KINDS)}),
+    PartSpec(KINDS_HEAD, "head.categorical", f"trunk:{LISTEN}", options={"classes": len(KINDS)}),
+    # It stands by: an agent that repeats a microphone through a loudspeaker would hear itself.
+    PartSpec(CODEC, "head.voice-codec", LISTEN, UTTER, standby=True),
+    PartSpec(NAMED, "head.voice-named", (f"trunk:{LISTEN}", f"trunk:{SIGHT}", LISTEN, SIGHT), PICK, standby=True),
+    PartSpec(CLEANED, "head.voice-cleaned", _HEARD, CLEAN, standby=True),
+    PartSpec(GOES_ON, "head.voice-goes-on", _HEARD, GO_ON, standby=True),
+    PartSpec(CODES, "encoder.voice-codes"),
+    PartSpec(NEXT_CODE, "head.voice-next-code", f"trunk:{CODES}"),
+    _pages,
+    _say,
+    PartSpec(DETAIL, "encoder.language-detail"),
+    PartSpec(
+        REPLIES,
+        "head.voice-replies",
+        (LISTEN, DETAIL),
+        REPLY,
+        options={"answers": len(ANSWERS), "asked": sum(UNDERSTOOD), "ear": CONVOLVED, "refuses": True},
+        labels=ANSWERS,
+        standby=True,
+    ),
+)
+
+
+def admit(agent: Agent) -> None:
+    """Add every part that is not there yet."""
+    add_all(agent, NAME, PARTS)
 
 
 def writes(agent: Agent) -> bool:

@@ -1,7 +1,7 @@
 """Players that know the answers, put in the place of an agent in an exam: each reaches the ceiling unless it shuffles.
 
 `players()[skill](patch, context, turn)` installs one; `turn(n)` is the order of its answers: their own (`np.arange`),
-or those of other rows.
+or those of other rows. A skill that needs a player of its own kind (a night, games, pages) has it in its own tests.
 """
 
 from __future__ import annotations
@@ -46,40 +46,13 @@ from stages.reflex.trials import Trial
 
 Turn = Callable[[int], np.ndarray]
 Put = Callable[[pytest.MonkeyPatch, Context, Turn], None]
-ELSEWHERE: Mapping[str, str] = {
-    "sleep": "tests/stages/memory/test_nights.py",
-    "read": "tests/stages/language/test_reading.py",
-    "grammar": "tests/stages/language/test_grammar.py",
-    "name": "tests/stages/language/test_naming_things.py",
-    "new_words": "tests/stages/language/test_new_words.py",
-    "answer": "tests/stages/language/test_answering_questions.py",
-    "converse": "tests/stages/language/test_conversing.py",
-    "follow": "tests/stages/language/test_following.py",
-    "tictactoe": "tests/stages/reasoning/test_selfplay.py",
-    "puzzles": "tests/stages/reasoning/test_q_star.py",
-    "connect4": "tests/stages/reasoning/test_connect4.py",
-    "othello": "tests/stages/reasoning/test_othello.py",
-    "sliding": "tests/stages/reasoning/test_sliding.py",
-    "values": "tests/stages/reasoning/test_values.py",
-    "imagine": "tests/stages/reasoning/test_imagine.py",
-    "procedures": "tests/stages/reasoning/test_procedures_skill.py",
-    "navigate": "tests/stages/reasoning/test_navigate.py",
-    "explain": "tests/stages/reasoning/test_explain.py",
-    "route": "tests/stages/planning/test_route.py",
-    "trade": "tests/stages/planning/test_trade.py",
-    "criticise": "tests/stages/planning/test_criticise.py",
-    "replan": "tests/stages/planning/test_replan.py",
-    "instruct": "tests/stages/planning/test_instruct.py",
-    "arrange": "tests/stages/planning/test_arranging.py",
-    "manipulate": "tests/stages/planning/test_manipulate.py",
-    "hear_words": "tests/stages/voice/test_hear_words.py",
-    "sounds": "tests/stages/voice/test_sounds.py",
-    "echo": "tests/stages/voice/test_echo.py",
-    "name_heard": "tests/stages/voice/test_name_heard.py",
-    "say": "tests/stages/voice/test_say.py",
-    "speak_answer": "tests/stages/voice/test_speak_answer.py",
-}
-"""Skills whose exams have these tests in a file of their own: a night, games and pages need a player of their kind."""
+FOLDER = Path(__file__).parent
+
+
+def own_tests(stage: str, skill: str) -> list[str]:
+    """The tests of a stage that import the skill's folder, each as a text."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted((FOLDER / stage).glob("test_*.py"))]
+    return [text for text in texts if f"stages.{stage}.{skill}" in text]
 
 
 def known(*pairs: tuple[np.ndarray, np.ndarray]) -> dict[bytes, Any]:
@@ -424,8 +397,3 @@ def players() -> Mapping[str, Put]:
         "match": match_all,
         "fetch": fetch_all,
     }
-
-
-def folder() -> Path:
-    """The folder of the tests."""
-    return Path(__file__).parents[2]
