@@ -32,6 +32,7 @@ from devmind.agent.pointing import Pointed, pointed, pointer_of
 from devmind.agent.prediction import predicting, surprise
 from devmind.agent.taps import Percepts
 from devmind.agent.threads import stepping_threads
+from devmind.bounds import printable
 from devmind.errors import ConfigError, StoreError, TracesError, bound, nearest, without_secrets
 from devmind.live.ages import ages
 from devmind.live.directing import Directing, placed
@@ -565,9 +566,21 @@ class Life:
 
     def _see(self, tick: Tick) -> None:
         for ability in self._able:
-            ability.see(tick)
-            if (sentence := ability.heard()) is not None:
+            try:
+                ability.see(tick)
+                sentence = ability.heard()
+            except Exception as error:  # it may be somebody else's
+                self._rest(ability, error)
+                continue
+            if sentence is not None:
                 self.spoken_to.take(sentence)
+
+    def _rest(self, ability: Ability, error: Exception) -> None:
+        """An ability that failed is asked no more until another agent lives; the life goes on."""
+        self._able = tuple(one for one in self._able if one is not ability)
+        name = next(name for name, one in self.abilities.items() if one is ability)
+        reason = printable(f"{type(error).__name__}: {error}".splitlines()[0].rstrip("."))
+        self._failed.append(f"The ability '{name}' failed and rests until another age lives: {reason}.")
 
     def _keep(self, tick: Tick) -> None:
         effectors = tick.action.effectors
@@ -646,7 +659,12 @@ class Life:
         self._ask_about_held(tick.moment.time_s, named)
         view = self.view.of(tick, self.room, named, self._surprise(tick), self._extra())
         for ability in self._able:
-            for key, shown in ability.shown(tick).items():
+            try:
+                fields = ability.shown(tick)
+            except Exception as error:  # it may be somebody else's
+                self._rest(ability, error)
+                continue
+            for key, shown in fields.items():
                 view[key] = view[key] | shown if isinstance(view.get(key), dict) else shown
         frame = self.room.frame
         jpeg = self.view.jpeg(frame) if frame is not None and self._origin("sight") == HERE else None
@@ -660,7 +678,8 @@ class Life:
             recorder, self.naming, self.recalling, self.learner, self.directing, self.speaker, self.spoken_to, device,
             *self._able, self.room,
         )  # fmt: skip
-        found = dict.fromkeys(getattr(part, "fault", "") for part in parts)  # memory's fault reaches several parts
+        faults = (*(getattr(part, "fault", "") for part in parts), *self._failed)
+        found = dict.fromkeys(faults)  # memory's fault reaches several parts
         return [without_secrets(fault) for fault in found if fault]
 
     def _surprise(self, tick: Tick) -> dict[str, float]:
@@ -751,6 +770,7 @@ class Life:
 
     def _begin_abilities(self) -> None:
         """Let the abilities that the present agent has be asked from here on."""
+        self._failed: list[str] = []
         for ability in self.abilities.values():
             ability.begin()
         self._able: tuple[Ability, ...] = tuple(one for one in self.abilities.values() if one.wants(self.agent))
