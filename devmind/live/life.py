@@ -131,9 +131,12 @@ class Life:
         self._named: Mapping[str, Named] | None = None
         self._predicted: tuple[Moment, Mapping[str, Output]] | None = None
         watchers = {
-            "abilities": self._see, "recording": self._keep, "memory": self._remember, "page": self._show,
+            "abilities": self._see,
+            "recording": self._keep,
+            "memory": self._remember,
+            "page": self._show,
             "learner": self._learn,
-        }  # fmt: skip
+        }
         self.directing = Directing(options.director, self.note) if options.director else None
         self.results = read_results(options.agent)
         self.loop = LiveLoop(
@@ -152,12 +155,12 @@ class Life:
             "memories": self._memories, "record": self._record, "pause": self._pause, "age": self._age,
             "say": self._say, "asks": self._asks, "answer": self._answer,
         }  # fmt: skip
+        self.abilities = load_abilities(self)
+        self._begin_abilities()
         if options.record is not None:
             self.begin_recording()
         self.view = View(agent, self.sure) if hub else None
         self.spoken_to = SpeechHandler(self.reply, self.say_aloud)
-        self.abilities = load_abilities(self)
-        self._begin_abilities()
 
     # -- for the command line and the page -----------------------------------------------------------------------
 
@@ -674,10 +677,8 @@ class Life:
         """What does not work now, a sentence each."""
         recorder = self.recording.recorder if self.recording else None
         device = getattr(getattr(self.speaker, "speaker", None), "health", None)  # of what a voice speaks through
-        parts = (
-            recorder, self.naming, self.recalling, self.learner, self.directing, self.speaker, self.spoken_to, device,
-            *self._able, self.room,
-        )  # fmt: skip
+        own = (recorder, self.naming, self.recalling, self.learner, self.directing, self.speaker, self.spoken_to)
+        parts = (*own, device, *self._able, self.room)
         faults = (*(getattr(part, "fault", "") for part in parts), *self._failed)
         found = dict.fromkeys(faults)  # memory's fault reaches several parts
         return [without_secrets(fault) for fault in found if fault]

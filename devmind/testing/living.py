@@ -97,16 +97,24 @@ def _quiet_life(agent: Any) -> Any:
     """A life with an agent, an empty memory and nothing to see or to speak with."""
     from types import SimpleNamespace
 
-    from devmind.acting.abilities import Surroundings
     from devmind.agent.describing import encoder_hashes
     from devmind.memory import Memory, open_store
 
-    life: Surroundings = SimpleNamespace(  # type: ignore[assignment]
-        agent=agent, results=None, answers={}, sure=0.7, hashes=encoder_hashes(agent), speaker=None, sees=None,
-        memory=Memory(open_store(None)), room=SimpleNamespace(say=lambda text: None), is_attended=True,
-        between=lambda do: do(), note=lambda kind, data: None, is_elsewhere=lambda sight: False,
-    )  # fmt: skip
-    return life
+    return SimpleNamespace(
+        agent=agent,
+        results=None,
+        answers={},
+        sure=0.7,
+        hashes=encoder_hashes(agent),
+        speaker=None,
+        sees=None,
+        memory=Memory(open_store(None)),
+        room=SimpleNamespace(say=lambda text: None),
+        is_attended=True,
+        between=lambda do: do(),
+        note=lambda kind, data: None,
+        is_elsewhere=lambda sight: False,
+    )
 
 
 def _quiet_ticks(agent: Any) -> list[Any]:
