@@ -26,11 +26,11 @@ from devmind.curriculum.machine import gflops
 from devmind.moment import SIGHT_SIZE, SOUND_RATE_HZ, TICK_HZ, TICK_SAMPLES, Moment
 from devmind.raised import raised
 from stages.voice import parts
+from stages.voice.abilities.spoken_answers import as_asked, ask
 from stages.voice.caregiver.speech import SPOKEN
 from stages.voice.listening import Hearing, repeat
 from stages.voice.say.lesson import pages
 from stages.voice.sound_heads import sounded
-from stages.voice.spoken_questions import as_asked, ask
 
 GOAL = 0.3
 

@@ -31,6 +31,7 @@ from devmind.agent.pointing import Pointed, pointed, pointer_of
 from devmind.agent.prediction import predicting, surprise
 from devmind.agent.taps import Percepts
 from devmind.agent.threads import stepping_threads
+from devmind.bounds import printable
 from devmind.errors import ConfigError, StoreError, TracesError, bound, nearest, without_secrets
 from devmind.live.ages import ages
 from devmind.live.directing import Directing, placed
@@ -129,9 +130,12 @@ class Life:
         self._named: Mapping[str, Named] | None = None
         self._predicted: tuple[Moment, Mapping[str, Output]] | None = None
         watchers = {
-            "abilities": self._see, "recording": self._keep, "memory": self._remember, "page": self._show,
+            "abilities": self._see,
+            "recording": self._keep,
+            "memory": self._remember,
+            "page": self._show,
             "learner": self._learn,
-        }  # fmt: skip
+        }
         self.directing = Directing(options.director, self.note) if options.director else None
         self.results = read_results(options.agent)
         self.loop = LiveLoop(
@@ -150,12 +154,14 @@ class Life:
             "memories": self._memories, "record": self._record, "pause": self._pause, "age": self._age,
             "say": self._say, "asks": self._asks, "answer": self._answer,
         }  # fmt: skip
+        self.abilities = load_abilities(self)
+        self._able: tuple[Ability, ...] = ()
+        self._failed: list[str] = []
+        self._begin_abilities()
         if options.record is not None:
             self.begin_recording()
         self.view = View(agent, self.sure) if hub else None
         self.spoken_to = SpeechHandler(self.reply, self.say_aloud)
-        self.abilities = load_abilities(self)
-        self._begin_abilities()
 
     # -- for the command line and the page -----------------------------------------------------------------------
 
@@ -564,9 +570,21 @@ class Life:
 
     def _see(self, tick: Tick) -> None:
         for ability in self._able:
-            ability.see(tick)
-            if (sentence := ability.heard()) is not None:
+            try:
+                ability.see(tick)
+                sentence = ability.heard()
+            except Exception as error:  # it may be somebody else's
+                self._rest(ability, error)
+                continue
+            if sentence is not None:
                 self.spoken_to.take(sentence)
+
+    def _rest(self, ability: Ability, error: Exception) -> None:
+        """An ability that failed is asked no more until another agent lives; the life goes on."""
+        self._able = tuple(one for one in self._able if one is not ability)
+        name = next(name for name, one in self.abilities.items() if one is ability)
+        reason = printable(f"{type(error).__name__}: {error}".splitlines()[0].rstrip("."))
+        self._failed.append(f"The ability '{name}' failed and rests until another age lives: {reason}.")
 
     def _keep(self, tick: Tick) -> None:
         effectors = tick.action.effectors
@@ -645,7 +663,12 @@ class Life:
         self._ask_about_held(tick.moment.time_s, named)
         view = self.view.of(tick, self.room, named, self._surprise(tick), self._extra())
         for ability in self._able:
-            for key, shown in ability.shown(tick).items():
+            try:
+                fields = ability.shown(tick)
+            except Exception as error:  # it may be somebody else's
+                self._rest(ability, error)
+                continue
+            for key, shown in fields.items():
                 view[key] = view[key] | shown if isinstance(view.get(key), dict) else shown
         frame = self.room.frame
         jpeg = self.view.jpeg(frame) if frame is not None and self._origin("sight") == HERE else None
@@ -655,11 +678,10 @@ class Life:
         """What does not work now, a sentence each."""
         recorder = self.recording.recorder if self.recording else None
         device = getattr(getattr(self.speaker, "speaker", None), "health", None)  # of what a voice speaks through
-        parts = (
-            recorder, self.naming, self.recalling, self.learner, self.directing, self.speaker, self.spoken_to, device,
-            *self._able, self.room,
-        )  # fmt: skip
-        found = dict.fromkeys(getattr(part, "fault", "") for part in parts)  # memory's fault reaches several parts
+        own = (recorder, self.naming, self.recalling, self.learner, self.directing, self.speaker, self.spoken_to)
+        parts = (*own, device, *self._able, self.room)
+        faults = (*(getattr(part, "fault", "") for part in parts), *self._failed)
+        found = dict.fromkeys(faults)  # memory's fault reaches several parts
         return [without_secrets(fault) for fault in found if fault]
 
     def _surprise(self, tick: Tick) -> dict[str, float]:
@@ -750,9 +772,10 @@ class Life:
 
     def _begin_abilities(self) -> None:
         """Let the abilities that the present agent has be asked from here on."""
+        self._failed = []
         for ability in self.abilities.values():
             ability.begin()
-        self._able: tuple[Ability, ...] = tuple(one for one in self.abilities.values() if one.wants(self.agent))
+        self._able = tuple(one for one in self.abilities.values() if one.wants(self.agent))
         self.loop.heads = tuple(dict.fromkeys(head for ability in self._able for head in ability.heads))
 
     def _standing(self) -> dict[str, list[str]]:

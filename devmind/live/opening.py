@@ -48,10 +48,16 @@ def open_life(options: LiveOptions) -> Iterator[tuple[Life, PageServer | None]]:
         room = options.room or Room(options.sensors, config.hz, config.lag_s)
         life = stack.enter_context(
             Life(
-                agent, room, _memory(store, options), options,
-                recording=recording, hub=hub, speaker=speaker, learner=learner,
+                agent,
+                room,
+                _memory(store, options),
+                options,
+                recording=recording,
+                hub=hub,
+                speaker=speaker,
+                learner=learner,
             )
-        )  # fmt: skip
+        )
         if learner:
             stack.enter_context(learner)
         page = (

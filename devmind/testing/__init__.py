@@ -13,7 +13,7 @@ from devmind.testing.fakes import (
     tiny_context,
 )
 from devmind.testing.laws import BrokenLawError
-from devmind.testing.living import check_director, check_voice
+from devmind.testing.living import check_ability, check_director, check_voice
 from devmind.testing.parts import check_head, check_learner
 from devmind.testing.sensors import check_sensor
 from devmind.testing.stages import check_episodes, check_stage
@@ -23,6 +23,7 @@ from devmind.testing.worlds import check_world
 __all__ = [
     "BrokenLawError",
     "LampRules",
+    "check_ability",
     "check_director",
     "check_episodes",
     "check_head",

@@ -1,7 +1,8 @@
-"""The laws of directors of a life, and of voices."""
+"""The laws of directors of a life, of abilities, and of voices."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -47,6 +48,95 @@ def _directed(director: Any, tick: int, words: str) -> Mapping[str, np.ndarray]:
         require(fits, law, f"'{effector}' is {value!r:.60}")
     require(isinstance(director.fault, str), law, repr(director.fault))
     return dict(orders)
+
+
+def check_ability(make: Callable[[Any], Any], agent: Any = None) -> None:
+    """Check the laws of an ability (`devmind.acting.abilities`), a plugin of the group `devmind.abilities`.
+
+    Args:
+        make: its class, called with the life that it is asked in.
+        agent: one that the ability wants; by default a tiny one without stages, which it must bear.
+
+    Raises:
+        BrokenLawError: the first law that does not hold, with what was found.
+    """
+    from devmind.acting.abilities import Look, Reply, Sentence
+    from devmind.testing.fakes import tiny_agent
+
+    who = tiny_agent() if agent is None else agent
+    ability = make(_quiet_life(who))
+    try:
+        wants = ability.wants(who)
+        require(isinstance(wants, bool), "an ability wants an agent or not", repr(wants))
+        require(agent is None or wants, "it wants the agent that it is checked with", repr(wants))
+        ability.begin()
+        if not wants:
+            return
+        law = "the heads that it asks are the agent's"
+        require(set(ability.heads) <= set(who.heads), law, ", ".join(ability.heads))
+        for tick in _quiet_ticks(who):
+            ability.see(tick)
+            said = ability.heard()
+            require(said is None or isinstance(said, Sentence), "it hears sentences, or None", repr(said))
+            shown = ability.shown(tick)
+            require(_is_json(shown), "what it shows is plain JSON by key", f"{shown!r:.80}")
+        for text in ("", "what is that?", "xyzzy"):
+            for reply in (ability.hear(Sentence(text)), ability.remark(text, Look(None, None))):
+                require(reply is None or isinstance(reply, Reply), "it replies, or leaves it to others", repr(reply))
+                require(reply is None or _is_json(reply.fields), "fields of an answer are plain JSON", repr(reply))
+        asked = ability.questions()
+        require(
+            isinstance(asked, list) and all(isinstance(one, str) for one in asked), "questions are texts", repr(asked)
+        )
+        require(isinstance(ability.fault, str), "it says a fault in a sentence", repr(ability.fault))
+    finally:
+        ability.close()
+
+
+def _quiet_life(agent: Any) -> Any:
+    """A life with an agent, an empty memory and nothing to see or to speak with."""
+    from types import SimpleNamespace
+
+    from devmind.agent.describing import encoder_hashes
+    from devmind.memory import Memory, open_store
+
+    return SimpleNamespace(
+        agent=agent,
+        results=None,
+        answers={},
+        sure=0.7,
+        hashes=encoder_hashes(agent),
+        speaker=None,
+        sees=None,
+        memory=Memory(open_store(None)),
+        room=SimpleNamespace(say=lambda text: None),
+        is_attended=True,
+        between=lambda do: do(),
+        note=lambda kind, data: None,
+        is_elsewhere=lambda sight: False,
+    )
+
+
+def _quiet_ticks(agent: Any) -> list[Any]:
+    """Ticks in which nothing is sensed."""
+    from devmind.acting import Actor
+    from devmind.acting.abilities import Tick
+    from devmind.moment import Moment
+
+    actor, ticks = Actor(agent), list[Any]()
+    for number in range(TICKS):
+        moment = Moment(number / 10, {}, first=number == 0)
+        percepts = actor.encode(moment)
+        output = actor.step(percepts)
+        ticks.append(Tick(moment, output.to_action(), percepts, output, actor.state, 0, 0.0))
+    return ticks
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        return isinstance(value, Mapping) and bool(json.dumps(dict(value), allow_nan=False))
+    except (TypeError, ValueError):
+        return False
 
 
 def check_voice(voice: Callable[[str], np.ndarray], text: str = "two red balls") -> None:

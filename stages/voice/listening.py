@@ -15,19 +15,19 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.errors import ConfigError, nearest
 from devmind.moment import TICK_HZ, TICK_SAMPLES, Moment
+from stages.voice.abilities.heard_words import END_S, LEAD_S, is_speech
 from stages.voice.codec import TOKENS, levels_of
 from stages.voice.echo.lesson import decode
 from stages.voice.echo.tokens.model import MOST
 from stages.voice.echo.tokens.writing import written_on
 from stages.voice.parts import CODEC, KINDS_ARC, NEXT_CODE, SOUND, UTTER, WORDS_ARC
 from stages.voice.sounds.kinds import KINDS
-from stages.voice.spoken_questions import is_speech
 from stages.voice.transcript import BLANK, KNOWN, joined
 from stages.voice.vocoder import sound_of
 
 AFTER = 2
 """Moments of silence behind a file, in which the last word is finished."""
-PAUSE, LEAD = 8, 12
+PAUSE, LEAD = round(END_S * TICK_HZ), round(LEAD_S * TICK_HZ)
 """Moments without a word that end a sentence, and those before its first word, as in a life (`devmind.live`)."""
 LONGEST_ON = 100
 """Moments by which a sound is continued, at most: 10 s of the 12.8 s that a page of codes holds."""

@@ -25,14 +25,13 @@ from devmind.testing import tiny_agent, tiny_context
 from devmind.worlds.room import Room
 from stages.voice import parts as parts_of_voice
 from stages.voice.abilities.heard_words import END_S, LEAD_S, HeardWords
-from stages.voice.abilities.spoken_answers import EXAM, Replying
+from stages.voice.abilities.spoken_answers import EXAM, Replying, as_asked, ask
 from stages.voice.codec import codes_of, levels_of
 from stages.voice.echo.lesson import decode
 from stages.voice.parts import REPLY
 from stages.voice.sound_heads import sounded
 from stages.voice.speak_answer import exam
 from stages.voice.speak_answer.asked import ANSWERS, TAUGHT, questions
-from stages.voice.spoken_questions import as_asked, ask
 from stages.voice.vocoder import sound_of
 from tests.live.test_own_voice import Mouth, surroundings
 from tests.live.test_speech_handler import PASSED, WORDS, Ears, Spoken, admitted_to_voice

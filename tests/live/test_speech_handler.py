@@ -54,13 +54,14 @@ class Ears(HeardWords):
 class Spoken:
     """A life with sight and sound, driven tick by tick."""
 
-    def __init__(self, folder: Path, speaker: Any) -> None:
+    def __init__(self, folder: Path, speaker: Any, ears: bool = True) -> None:
         clock, self.ear = VirtualClock(), SoundMailbox()
         self.eye, self.camera = Mailbox("sight", clock), SyntheticCamera()
         room = Room({"eye": self.eye, "ear": self.ear}, now=clock.now, sleep=clock.sleep)
         agent = Agent.from_pretrained(folder)
         self.life = Life(agent, room, Memory(open_store(None)), LiveOptions(folder, {}), hub=Hub(), speaker=speaker)
-        self.hears_by(Ears(agent))
+        if ears:
+            self.hears_by(Ears(agent))
         self._ticks, self._lived = self.life.loop.ticks(), 0
 
     def hears_by(self, ears: Any) -> None:

@@ -1,24 +1,52 @@
 """Spoken questions answered aloud: a head that an exam asks answers as sound in its own voice, not as words.
 
-The head gets what was heard as a separate episode (`stages.voice.spoken_questions`), in the thread of who
-speaks. Speech that it does not take for a taught question is left to the code that answers words.
+A question is one episode of an Actor, the same in an exam and live. The Actor hears Moment by Moment. In the last
+Moment a page asks for the answer, and the thing that the question is about is in view. A head of REPLY answers, in the
+same codes of sound as UTTER, in the thread of who speaks. Speech that it does not take for a taught question is left to
+the code that answers words.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from devmind.acting import Actor
 from devmind.acting.abilities import Ability, Reply, Sentence
 from devmind.acting.standing import answering, has_passed
-from devmind.agent.agent import Agent
+from devmind.agent.agent import Agent, StepOutput
+from devmind.agent.batch import Batch, at_tick, collate
 from devmind.errors import DevmindError
+from devmind.moment import Moment, Sense
 from stages.voice.parts import REPLY
 from stages.voice.sound_heads import sounded
-from stages.voice.spoken_questions import as_asked, ask
 
 EXAM = "speak_answer/"
 """Prefix of the measures that say what a head of REPLY is worth."""
+PAGE = "?"
+"""The page of the Moment in which an answer is wanted; the encoder `detail` sees only Moments with a page."""
+
+
+def ask(agent: Agent, asked: Batch, heads: Sequence[str]) -> StepOutput:
+    """Run episodes [N, T, ...] in which something is asked; gives the output of the last Moment.
+
+    Args:
+        heads: the heads that may answer, in order. If none answers for a row, `acted` is false there.
+    """
+    trunk = any(agent.tap_of(head).on_trunk for head in heads)
+    n, ticks = asked["first"].shape
+    actor = Actor(agent, n, effectors=(REPLY,), trunk=trunk, beliefs=False, standing={REPLY: tuple(heads)})
+    for tick in range(ticks - 1):
+        actor.act(at_tick(asked, tick))
+    return actor.act(at_tick(asked, ticks - 1))
+
+
+def as_asked(heard: Sequence[Moment], sight: Sense | None) -> Batch:
+    """What was heard live, and the picture in view, as an episode of one row."""
+    row = [Moment(one.time_s, {"sound": one.senses["sound"]}, first=not number) for number, one in enumerate(heard)]
+    seen = {} if sight is None else {"sight": sight}
+    return collate([[*row[:-1], Moment(row[-1].time_s, {**row[-1].senses, **seen, "text": PAGE}, first=len(row) == 1)]])
 
 
 class Replying(Ability):

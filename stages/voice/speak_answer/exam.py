@@ -24,6 +24,7 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import exam_seeds, lesson_seeds
+from stages.voice.abilities.spoken_answers import PAGE, ask
 from stages.voice.caregiver.speech import bank
 from stages.voice.echo.exam import PAUSE_SAMPLES, stored
 from stages.voice.exhibits import wav
@@ -48,7 +49,6 @@ from stages.voice.speak_answer.asked import (
 )
 from stages.voice.speak_answer.cascade import NOTHING_SAID, cascade, is_whole, said_aloud, written_answers
 from stages.voice.speak_answer.lesson import BY_TEXT, identity
-from stages.voice.spoken_questions import PAGE, ask
 from stages.voice.vocoder import sound_of
 
 SCENES = "speak_answer/scenes"

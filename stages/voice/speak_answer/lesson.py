@@ -29,6 +29,7 @@ from devmind.agent.text import BEGIN
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.stage import Context, Lesson
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
+from stages.voice.abilities.spoken_answers import PAGE
 from stages.voice.caregiver.speech import Bank, bank
 from stages.voice.ear import EarEncoder
 from stages.voice.hear_words.listen import disguised, mels_of
@@ -46,7 +47,6 @@ from stages.voice.speak_answer.asked import (
     questions,
     scenes,
 )
-from stages.voice.spoken_questions import PAGE
 from stages.voice.utterances import alike, heard
 
 STEPS = {"tiny": 8, "nursery": 1000, "child": 4000, "adult": 10_000}

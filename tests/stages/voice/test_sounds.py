@@ -25,7 +25,7 @@ from devmind.learners.gradient import GradientLearner
 from devmind.moment import Moment
 from devmind.sessions.sounds import mono_wave
 from devmind.testing import tiny_agent, tiny_context
-from stages.voice import commands, listening, parts, spoken_questions
+from stages.voice import commands, parts
 from stages.voice.abilities import heard_words
 from stages.voice.ear import frames
 from stages.voice.listening import Hearing
@@ -314,10 +314,6 @@ def as_heard(wave: np.ndarray) -> list[Moment]:
     return [Moment(k / 10, {"sound": sound[None]}) for k, sound in enumerate(sound_moments(wave))]
 
 
-def test_speech_is_where_the_life_looks_for_it() -> None:
-    assert (round(10 * heard_words.END_S), round(10 * heard_words.LEAD_S)) == (listening.PAUSE, listening.LEAD)
-
-
 def test_words_are_written_only_for_what_sounds_like_speech(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`hear` wrote "nine can can" for a dog. Real clips, of which an arc is taught some."""
     pupil = tiny_agent(3)
@@ -328,7 +324,7 @@ def test_words_are_written_only_for_what_sounds_like_speech(data_folder: Path, m
     digits = [mono_wave(file) for file in data_files(data_folder, "speech/fsdd/*_jackson_1*.wav")][:12]
     digits = [np.resize(np.concatenate((wave, np.zeros(3200, np.float32))), 16_000 * 3) for wave in digits]
     taught = [(wave, kind) for waves, kind in ((rains, RAIN), (digits, SPEECH)) for wave in waves[::2]]
-    pieces = [spoken_questions.as_piece(as_heard(wave)[at : at + 20]) for wave, _ in taught for at in (0, 8)]
+    pieces = [heard_words.as_piece(as_heard(wave)[at : at + 20]) for wave, _ in taught for at in (0, 8)]
     waves = np.stack([np.concatenate([one.senses["sound"][0] for one in piece]) for piece in pieces])  # type: ignore[index]
     wanted = torch.nn.functional.one_hot(torch.tensor([kind for _, kind in taught]).repeat_interleave(2), len(KINDS))
     batch = {"mel": frames(torch.from_numpy(waves)), "wanted": wanted.float()}

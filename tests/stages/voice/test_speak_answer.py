@@ -18,6 +18,7 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds
 from devmind.testing import tiny_agent, tiny_context
 from stages.voice import parts
+from stages.voice.abilities.spoken_answers import ask
 from stages.voice.caregiver import formants
 from stages.voice.caregiver.speech import SPOKEN
 from stages.voice.codec import codes_of
@@ -40,7 +41,6 @@ from stages.voice.speak_answer.asked import (
     scenes,
     truth,
 )
-from stages.voice.spoken_questions import ask
 from stages.voice.stage import SKILLS, VoiceStage
 
 SKILL = next(skill for skill in SKILLS if skill.name == "speak_answer")
