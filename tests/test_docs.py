@@ -90,9 +90,9 @@ def test_blocks_of_a_page_run_as_shown(page: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("webbrowser.open", lambda address: True)
     monkeypatch.setattr("devmind.curriculum.machine.LESSON_S", 0.1)  # a forecast may be rough here
-    if page.name != "README.md":
+    if page.name != "raise-one.md":
         unmeasured.patched(monkeypatch)
-    if page.name == "childhood.md":  # exhibits are shown in README's runs and in the laws of stages
+    if page.name == "childhood.md":  # exhibits are shown in the runs of raise-one.md and in the laws of stages
         monkeypatch.setattr("devmind.curriculum.stage_run.StageRun._glimpse", lambda *_: None)
     namespace: dict[str, Any] = {"__name__": "__docs__"}
     for block in blocks(page):
@@ -103,7 +103,7 @@ def test_blocks_of_a_page_run_as_shown(page: Path, tmp_path: Path, monkeypatch: 
             for command, shown in commands(block.text):
                 run(command, shown)
                 if command[:2] == ["stage", "run"]:
-                    unmeasured.patched(monkeypatch)  # README's first run has measured all lessons of `reflex`
+                    unmeasured.patched(monkeypatch)  # the first run has measured all lessons of `reflex`
 
 
 def commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
