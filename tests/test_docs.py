@@ -202,7 +202,11 @@ def test_every_link_resolves(page: Path) -> None:
 def anchors(page: Path) -> set[str]:
     """The anchors of the headings of a page, as on GitHub."""
     titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+    return {anchor(title) for title in titles}
+
+
+def anchor(title: str) -> str:
+    return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
 
 
 def documents() -> str:
@@ -274,3 +278,16 @@ def test_blocks_are_found_and_marked_ones_are_skipped(tmp_path: Path) -> None:
     assert list(commands("$ devmind config show \\\n  tiny\nsize: tiny\n\n$ make\nx")) == [
         (["config", "show", "tiny"], ["size: tiny"])
     ]
+
+
+def test_every_entry_of_the_log_has_a_row_in_its_index() -> None:
+    index = (ROOT / "docs" / "log.md").read_text(encoding="utf-8").partition("## Index\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| \[[^\]]+\]\((?:log/)?([^)]*)\) \| [^|]+ \| [^|]+ \| [^|]+ \|$", index, flags=re.MULTILINE)
+    assert len(rows) == index.count("\n| ["), "each row has a date, a question, an answer and a figure"
+    entries = [
+        f"{'' if page.parent.name == 'docs' else page.name}#{anchor(title)}"
+        for page in (*sorted((ROOT / "docs" / "log").glob("*.md")), ROOT / "docs" / "log.md")
+        for title in re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        if title != "Index"
+    ]
+    assert rows == entries, "the index of docs/log.md has one row for each entry, in their order"
