@@ -46,8 +46,7 @@ def raise_agent(stages: tuple[str, ...], config: RunConfig, out: Path, share: fl
             exam = examine_skill(stage, skill, agent, context)
             verdicts = {decision.measure: decision.verdict for decision in exam.verdict.decisions}  # of the gate
             for measure in exam.measures.values():
-                low, high = measure.interval()
-                bound = low if measure.higher_is_better else high  # the gate reads this, never the mean
+                bound = measure.interval()[0 if measure.higher_is_better else 1]  # what the gate reads, not the mean
                 figures = [f"{one:.3f}" for one in (measure.score, bound, measure.chance, measure.floor)]
                 report.append(ROW.format(name, measure.name, *figures, verdicts.get(measure.name, "no gate")))
 
