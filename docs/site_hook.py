@@ -17,6 +17,7 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 ROOT = Path(__file__).parent.parent
 LINK = re.compile(r"(\]\()([^)\s:#]+)(#[^)\s]*)?(\))")
 FENCED = re.compile(r"```.*?```", re.DOTALL)
+ITEM = re.compile(r"(- |\d+\. )")
 SOURCE = "source"
 TAKEN: dict[Path, str] = {}
 """Files outside of docs/ that the site takes along, each with its address in it."""
@@ -57,7 +58,23 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
             return found[0]
         return f"{opens}{os.path.relpath(address, os.path.dirname(uri) or '.')}{anchor}{closes}"
 
-    return LINK.sub(lead, markdown)
+    return as_python_markdown(LINK.sub(lead, markdown))
+
+
+def as_python_markdown(text: str) -> str:
+    """Pages are written as on GitHub, where what belongs to a list's item is indented by two and a list may follow a
+    paragraph at once; mkdocs' Markdown wants four, and a blank line.
+    """
+    lines, is_code, before = [], False, ""
+    for line in text.split("\n"):
+        is_code ^= line.startswith("```")
+        if not is_code:
+            if ITEM.match(line) and before.strip() and not before.startswith((" ", "- ")) and not ITEM.match(before):
+                lines.append("")
+            line = " " * (len(line) - len(line.lstrip(" "))) + line
+        lines.append(line)
+        before = line
+    return "\n".join(lines)
 
 
 def _included(path: Path, files: Files) -> bool:
