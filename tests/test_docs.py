@@ -280,6 +280,19 @@ def test_blocks_are_found_and_marked_ones_are_skipped(tmp_path: Path) -> None:
     ]
 
 
+def test_a_page_can_be_read_in_one_sitting() -> None:
+    long = {
+        str(page.relative_to(ROOT)): size
+        for page in (ROOT / "docs").rglob("*.md")
+        if (size := page.stat().st_size) > 15 * 1024 and not page.is_relative_to(ROOT / "docs" / "log")
+    }
+    assert set(long) <= {"docs/log.md"}, f"split what is longer than 15 kB: {long}"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 90
+    assert len(readme.split()) <= 900
+    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()) <= 200
+
+
 def test_every_entry_of_the_log_has_a_row_in_its_index() -> None:
     index = (ROOT / "docs" / "log.md").read_text(encoding="utf-8").partition("## Index\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| \[[^\]]+\]\((?:log/)?([^)]*)\) \| [^|]+ \| [^|]+ \| [^|]+ \|$", index, flags=re.MULTILINE)
