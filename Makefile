@@ -23,12 +23,13 @@ nice $(BIN)/mypy >$(VENV)/types.txt 2>&1 & types=$$!; $(TESTS) $(1); tests=$$?; 
 	wait $$types; types=$$?; cat $(VENV)/types.txt; test $$tests = 0 -a $$types = 0
 endef
 
-.PHONY: help reflex childhood attack elsewhere mutants test check lint format test-system clean
+.PHONY: help reflex childhood docs attack elsewhere mutants test check lint format test-system clean
 .NOTPARALLEL:
 
 help:
 	@echo "make reflex       install, then raise the reflex stage (ARGS='--minutes 5' passes options on)"
 	@echo "make childhood    install, then raise an agent through all stages, to one report"
+	@echo "make docs         build the documents as a site, site/index.html, without the network; a broken link fails"
 	@echo "make attack       faults at every write, dying processes (SECONDS=300), forgetting (LIVES=200), damaged input (CASES=5000), a childhood killed (KILLS=50), then make elsewhere"
 	@echo "make elsewhere    the tests of models and stages as on other machines: other kernels, other seeds of the tests' own data"
 	@echo "make check        format, lint, types, default tests: some 15 minutes on two cores, before each commit"
@@ -43,6 +44,10 @@ reflex: $(BASE)
 
 childhood: $(BASE)
 	$(BIN)/devmind curriculum run $(ARGS)
+
+docs: $(DEV)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
 
 KILLS ?= 50
 CASES ?= 5000
@@ -90,7 +95,7 @@ test-system: $(BASE)
 	$(PIP) -e '.[live,viewer]'
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "devmind needs Python 3.11 or newer; install it, or say where: make PYTHON=/path/to/python3"; exit 1; }

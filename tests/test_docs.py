@@ -90,9 +90,9 @@ def test_blocks_of_a_page_run_as_shown(page: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("webbrowser.open", lambda address: True)
     monkeypatch.setattr("devmind.curriculum.machine.LESSON_S", 0.1)  # a forecast may be rough here
-    if page.name != "README.md":
+    if page.name != "raise-one.md":
         unmeasured.patched(monkeypatch)
-    if page.name == "childhood.md":  # exhibits are shown in README's runs and in the laws of stages
+    if page.name == "childhood.md":  # exhibits are shown in the runs of raise-one.md and in the laws of stages
         monkeypatch.setattr("devmind.curriculum.stage_run.StageRun._glimpse", lambda *_: None)
     namespace: dict[str, Any] = {"__name__": "__docs__"}
     for block in blocks(page):
@@ -103,7 +103,7 @@ def test_blocks_of_a_page_run_as_shown(page: Path, tmp_path: Path, monkeypatch: 
             for command, shown in commands(block.text):
                 run(command, shown)
                 if command[:2] == ["stage", "run"]:
-                    unmeasured.patched(monkeypatch)  # README's first run has measured all lessons of `reflex`
+                    unmeasured.patched(monkeypatch)  # the first run has measured all lessons of `reflex`
 
 
 def commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
@@ -202,7 +202,11 @@ def test_every_link_resolves(page: Path) -> None:
 def anchors(page: Path) -> set[str]:
     """The anchors of the headings of a page, as on GitHub."""
     titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+    return {anchor(title) for title in titles}
+
+
+def anchor(title: str) -> str:
+    return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
 
 
 def documents() -> str:
@@ -274,3 +278,29 @@ def test_blocks_are_found_and_marked_ones_are_skipped(tmp_path: Path) -> None:
     assert list(commands("$ devmind config show \\\n  tiny\nsize: tiny\n\n$ make\nx")) == [
         (["config", "show", "tiny"], ["size: tiny"])
     ]
+
+
+def test_a_page_can_be_read_in_one_sitting() -> None:
+    long = {
+        str(page.relative_to(ROOT)): size
+        for page in (ROOT / "docs").rglob("*.md")
+        if (size := page.stat().st_size) > 15 * 1024 and not page.is_relative_to(ROOT / "docs" / "log")
+    }
+    assert set(long) <= {"docs/log.md"}, f"split what is longer than 15 kB: {long}"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 90
+    assert len(readme.split()) <= 900
+    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()) <= 200
+
+
+def test_every_entry_of_the_log_has_a_row_in_its_index() -> None:
+    index = (ROOT / "docs" / "log.md").read_text(encoding="utf-8").partition("## Index\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| \[[^\]]+\]\((?:log/)?([^)]*)\) \| [^|]+ \| [^|]+ \| [^|]+ \|$", index, flags=re.MULTILINE)
+    assert len(rows) == index.count("\n| ["), "each row has a date, a question, an answer and a figure"
+    entries = [
+        f"{'' if page.parent.name == 'docs' else page.name}#{anchor(title)}"
+        for page in (*sorted((ROOT / "docs" / "log").glob("*.md")), ROOT / "docs" / "log.md")
+        for title in re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        if title != "Index"
+    ]
+    assert rows == entries, "the index of docs/log.md has one row for each entry, in their order"

@@ -2,8 +2,8 @@
 
 A run measures the machine for 0.3 s and teaches each of its lessons for some steps, on an agent that it throws away,
 before it begins. Of a run of two short lessons that was half of the time, and of a first run of `reflex` most of it.
-`tests/curriculum/test_measuring.py` asks what is measured; `tests/curriculum/test_plan.py` and README's first run still
-measure as everybody does (`measured`).
+`tests/curriculum/test_measuring.py` asks what is measured; `tests/curriculum/test_plan.py` and the first run of
+docs/raise-one.md still measure as everybody does (`measured`).
 """
 
 from __future__ import annotations

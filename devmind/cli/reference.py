@@ -1,19 +1,20 @@
-"""The page of all commands, generated from them: `python -m devmind.cli.reference > docs/commands.md`."""
+"""The pages of all commands, generated from them into docs/: `python -m devmind.cli.reference`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-import typer
 from typer.main import get_command
 
 from devmind import plugins
-from devmind.cli.house import DISTRIBUTION, of_plugin
+from devmind.checkpointing.files import write_atomically
+from devmind.cli.house import DISTRIBUTION, PANELS, of_plugin
 
 HEAD = """# Commands
 
-Generated from the commands by `python -m devmind.cli.reference > docs/commands.md`; a test fails if it is stale.
+These pages are generated from the commands by `python -m devmind.cli.reference`; a test fails if one is stale.
 
 Every command ends with an exit code: 0 (done, or passed), 1 (a gate failed, or something needs repair), 2 (an error,
 with one sentence on stderr), 130 or 143 (stopped by Ctrl-C or SIGTERM), 141 (the reader of its output closed the pipe).
@@ -24,21 +25,35 @@ PowerShell complete commands, options, and the names of stages, skills, agents, 
 """
 
 
-def page() -> str:
-    """The whole page; it contains only packaged plugins, so it is the same on every machine."""
+def pages() -> dict[str, str]:
+    """By file name the page of each group of commands, and `commands.md`, which lists them all.
+
+    They contain only packaged plugins, so they are the same on every machine.
+    """
     from devmind.cli.app import app
 
     root: Any = get_command(app)
     for name, plugin in plugins.available("commands").items():
         if plugin.distribution == DISTRIBUTION:
             root.commands[name] = of_plugin(plugin)
-    return "\n".join([HEAD, *_sections(root, "devmind", root=True)])
+    written, contents = {}, [HEAD]
+    for panel, listed in PANELS.items():
+        names = listed.split()
+        file = f"commands-{panel.lower()}.md"
+        sections = [section for name in names for section in _sections(root.commands[name], f"devmind {name}")]
+        written[file] = "\n".join([f"# Commands: {panel.lower()}\n", *sections])
+        rows = [f"| [devmind {name}]({file}#devmind-{name}) | {_short(root.commands[name])} |" for name in names]
+        contents.append("\n".join([f"## {panel}\n", "| | |", "|---|---|", *rows]) + "\n")
+    return {"commands.md": "\n".join(contents), **written}
 
 
-def _sections(command: Any, path: str, root: bool = False) -> Iterator[str]:
+def _short(command: Any) -> str:
+    return _prose(command.help).partition("\n")[0].replace("|", "\\|")
+
+
+def _sections(command: Any, path: str) -> Iterator[str]:
     below = getattr(command, "commands", None)
-    if not root:
-        yield f"{'##' if path.count(' ') == 1 else '###'} {path}\n\n{_prose(command.help)}\n"
+    yield f"{'##' if path.count(' ') == 1 else '###'} {path}\n\n{_prose(command.help)}\n"
     if below is None:
         yield f"```text\n{_usage(command, path)}\n```\n"
         if rows := [
@@ -84,4 +99,5 @@ def _row(parameter: Any) -> str:
 
 
 if __name__ == "__main__":
-    typer.echo(page(), nl=False)
+    for name, text in pages().items():
+        write_atomically(Path("docs", name), text)

@@ -258,7 +258,7 @@ class Demonstration:
         self._line(
             "", f"All came out as promised, {took}." if passed else f"Not as promised: {'; '.join(self.failed)}."
         )
-        self.say("With your own camera: devmind hello. What it passes, what it misses, and how it learns: README.md.")
+        self.say("With your own camera: devmind hello. What it can, what it cannot, and how it learns: README.md.")
         return passed
 
     @property

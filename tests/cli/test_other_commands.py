@@ -17,7 +17,7 @@ import yaml
 
 import devmind as package
 from devmind import plugins
-from devmind.cli import live_checks, machine, reference, show
+from devmind.cli import house, live_checks, machine, reference, show
 from devmind.config import RunConfig, known_keys, load, named
 from devmind.moment import Action, Moment
 
@@ -290,10 +290,14 @@ def test_doctor_needs_a_writable_folder_for_compiled_code(tmp_path: Path, monkey
     assert machine.compiled_cache().mend.startswith("export NUMBA_CACHE_DIR=")
 
 
-def test_page_of_commands_is_up_to_date() -> None:
-    """If this fails: `python -m devmind.cli.reference > docs/commands.md`."""
-    page = reference.page()
-    assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == page
+def test_pages_of_commands_are_up_to_date() -> None:
+    pages = reference.pages()
+    stale = [name for name, text in pages.items() if (ROOT / "docs" / name).read_text(encoding="utf-8") != text]
+    assert not stale, f"`COLUMNS=80 python -m devmind.cli.reference` writes {', '.join(stale)} anew"
+    assert {path.name for path in (ROOT / "docs").glob("commands*.md")} == set(pages), "no page of another name is left"
+    page = "\n".join(pages.values())
+    commands = {name for panel in house.PANELS.values() for name in panel.split()}
+    assert {name for name in commands if f"[devmind {name}](" in pages["commands.md"]} == commands
     assert "VALUE" not in page.replace("KEY=VALUE", ""), "every option says what it takes"
     assert "tiny" not in page
     for label in ("`--count, -k N`", "`--prune/--keep`", "`[WORDS]...`", "`[NAME[=SOURCE]]...`"):

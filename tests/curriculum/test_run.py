@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from devmind.agent.agent import Agent
+from devmind.agent.threads import training_threads
 from devmind.checkpointing.milestones import newest_milestone
 from devmind.config import load
 from devmind.curriculum import childhood, runner, stage_run
@@ -79,6 +81,19 @@ def test_passed_gate_writes_a_milestone_and_a_report(straight):
     assert results["run"]["commit"] == commit()
     assert "<html" in straight.report.read_text()
     assert Agent.from_pretrained(straight.agent).config.stages == ["lamps"]
+
+
+def test_the_childhood_on_one_page_raises_the_same_agent(straight, tmp_path, monkeypatch):
+    """docs/one-childhood.py, with what it leaves out left out: the weights are those of a run, bit for bit."""
+    page = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "one-childhood.py"))
+    monkeypatch.setitem(page["raise_agent"].__globals__, "load_stage", STAGES.__getitem__)
+    with training_threads(config().threads):
+        agent, report = page["raise_agent"](("lamps",), config(), tmp_path)
+    assert agent.sha256() == weights(straight)
+    assert Agent.from_pretrained(tmp_path / "lamps" / "agent").sha256() == agent.sha256()
+    (row,) = json.loads(straight.results.read_text())["skills"][0]["measures"]
+    figures = [f"{row[name]:.3f}" for name in ("score", "low", "chance", "floor")]
+    assert [line.split() for line in report[1:]] == [["lamps", "lamps-lit", *figures, "passed"]]
 
 
 def test_report_shows_where_the_time_went(straight):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +21,9 @@ from devmind.errors import CheckpointError, ConfigError
 from devmind.live.loop import LiveLoop
 from devmind.live.virtual import VirtualClock
 from devmind.moment import Moment
-from devmind.raised import FOLDER, SIZE, folder_named, most_raised, raised
+from devmind.raised import FOLDER, SIZE, folder_named, most_raised, raised, tables
 from devmind.raised.pack import LARGEST_BYTES, pack, pack_childhood, seal_exams
-from devmind.seeding import exam_seeds, numpy_rng
+from devmind.seeding import exam_seeds
 from devmind.testing import tiny_agent
 from devmind.worlds.rules import rules_of
 from devmind.worlds.world_room import WorldRoom
@@ -53,58 +51,30 @@ def test_agents_of_the_package_are_known_by_name_in_python(tmp_path: Path, monke
         devmind.Agent.from_pretrained("newborn")
 
 
-README = Path(__file__).parents[2] / "README.md"
-FIGURES = {
-    "see": ("see", "see/see_trunk"),
-    "hear, nursery sounds": ("hear/sounds", "hear/sounds/hear_trunk"),
-    "bind, among what it finds": ("bind", "bind/bind_trunk"),
-    "track": ("track", "track/look_trunk"),
-    "reach": ("reach", "reach/reach_trunk"),
-    "startle": ("startle", "startle/move_trunk"),
-    "its false alarms": ("startle/false alarms", "startle/false alarms/move_trunk"),
-}
-"""Rows of README's table of the newborn -> the measures by an arc and by the trunk. `orient` and `foresee` are left
-out: README's were examined on more episodes than the sealed ones."""
-DRAWN, ROTATED_DAYS = 10, 7
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def readme_figures() -> dict[str, tuple[float, float]]:
-    """Score and deciding bound by measure, as README's table of the newborn has them."""
-    found: dict[str, tuple[float, float]] = {}
-    for line in README.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if cells[0] in FIGURES and len(cells) == 6:
-            for name, cell in zip(FIGURES[cells[0]], (cells[1], cells[3]), strict=True):
-                score, bound = re.match(r"([\d.]+) \[([\d.]+)\]", cell).groups()  # type: ignore[union-attr]
-                found[name] = (float(score), float(bound))
-    return found
+def test_tables_of_results_in_the_documents_are_those_of_the_sealed_results() -> None:
+    pages = {page: page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md")}
+    shown = [page for page, text in pages.items() if tables.BLOCK.search(text)]
+    stale = [page.name for page in shown if tables.filled(pages[page]) != pages[page]]
+    assert not stale, f"`python -m devmind.raised.tables` writes the tables of {', '.join(stale)} anew"
+    results = pages[DOCS / "results-reflex.md"]
+    assert "| `reach` | 400 | 0.973 [0.951] | ≥ 0.9 |" in results
+    wrong = results.replace("0.973 [0.951] | ≥ 0.9 |", "0.983 [0.951] | ≥ 0.9 |")
+    assert wrong != results, "one figure of the table is changed"
+    assert tables.filled(wrong) == results
+    with pytest.raises(CheckpointError, match="No results are sealed beside an agent named 'after-nothing'"):
+        tables.filled("<!-- results: after-nothing -->\n<!-- end of results -->")
 
 
-def sealed_figures() -> dict[str, tuple[float, float]]:
-    """The same, from the results that are sealed beside the newborn."""
-    results = json.loads((FOLDER / "results.json").read_text(encoding="utf-8"))
-    rows = [row for skill in results["skills"] for row in skill["measures"]]
-    return {row["name"]: (row["score"], row["low" if row["higher_is_better"] else "high"]) for row in rows}
-
-
-def figures_that_differ(names: Sequence[str], shown: Mapping[str, tuple[float, float]]) -> list[str]:
-    sealed = sealed_figures()
-    return [
-        f"{name}: README has {shown[name]}, the sealed results {sealed[name]}"
-        for name in names
-        if any(abs(a - b) > 0.00051 for a, b in zip(shown[name], sealed[name], strict=True))
-    ]
-
-
-def test_ten_figures_of_the_readme_are_those_of_the_sealed_results() -> None:
-    """Ten of them, others each week: a figure that no longer comes out is found by a run of the tests."""
-    shown = readme_figures()
-    assert set(shown) == {name for names in FIGURES.values() for name in names}, "every row of the table was read"
-    week = date.today().toordinal() // ROTATED_DAYS
-    drawn = numpy_rng("figures", week).choice(sorted(shown), DRAWN, replace=False).tolist()
-    assert not figures_that_differ(drawn, shown)
-    wrong = {**shown, "reach": (shown["reach"][0] + 0.01, shown["reach"][1])}
-    assert len(figures_that_differ(sorted(shown), wrong)) == 1, "one wrong figure among all is found"
+def test_the_figure_of_reflex_in_the_readme_is_sealed() -> None:
+    line = re.search(r"^\| \[reflex\].*", (DOCS.parent / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    sealed = json.loads((FOLDER / "results.json").read_text(encoding="utf-8"))
+    (reach,) = (row for skill in sealed["skills"] for row in skill["measures"] if row["name"] == "reach")
+    assert line is not None
+    shown = [float(cell) for cell in line[0].strip("|").split("|")[2:4]]
+    assert shown == pytest.approx([reach["score"], reach["floor"]], abs=0.00051)
 
 
 def test_the_newborn_is_small_and_its_damage_is_detected(newborn: Agent, tmp_path: Path) -> None:
