@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as read_version
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,9 @@ PACKAGES = (
 GIVEN_BY = {"data": "--data", "sessions": "--experience", "texts": "--text"}
 BEGUN = ("start", "night")
 """The events that begin a stage's run and a night of sleep."""
+
+
+version = cache(read_version)  # each reads a whole file, and a run asks several times
 
 
 def versions(plugin_packages: Iterable[str] = ()) -> dict[str, str]:

@@ -53,8 +53,12 @@ def own_stages(monkeypatch):
     monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another process has no lamps stage
 
 
+OFTEN = {"checkpoint_every_s": 0.001}
+"""A checkpoint after each step, for runs that are killed; of others those at the ends of lessons are enough."""
+
+
 def config(**changes):
-    return load("tiny", {"checkpoint_every_s": 0.001, "loggers": (), "threads": 1, "device": "cpu", **changes})
+    return load("tiny", {"checkpoint_every_s": 1e9, "loggers": (), "threads": 1, "device": "cpu", **changes})
 
 
 def weights(result):
@@ -182,7 +186,7 @@ def test_killed_run_resumes_to_the_same_weights(straight, tmp_path, monkeypatch,
 
     interrupt_at(monkeypatch, at, die)
     with pytest.raises(Killed):
-        runner.run_stage("lamps", config(), out=tmp_path / "run")
+        runner.run_stage("lamps", config(**OFTEN), out=tmp_path / "run")
     goes_on_to_the_same(straight, tmp_path, monkeypatch)
 
 
@@ -334,7 +338,7 @@ def test_choice_of_an_attempt_does_not_depend_on_a_stop(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Journal, "write", stopping)
     with pytest.raises(Interrupted):
-        runner.run_stage("forgetting", config(attempts=2), out=tmp_path / "run")
+        runner.run_stage("forgetting", config(attempts=2, **OFTEN), out=tmp_path / "run")
     monkeypatch.setattr(Journal, "write", write)
     stopped = runner.run_stage("forgetting", config(attempts=2), out=tmp_path / "run")
     assert json.loads((stopped.out / "reports/forgetting/results.json").read_text())["run"]["attempt"] == 0
@@ -527,7 +531,7 @@ for module in (runner, stage_run):
     module.load_stage = test_run.STAGES.__getitem__
 loss = test_run.LampStage.loss
 test_run.LampStage.loss = lambda self, agent, batch: (time.sleep(0.1), loss(self, agent, batch))[1]
-runner.run_stage("lamps", test_run.config(), out=Path(sys.argv[1]))
+runner.run_stage("lamps", test_run.config(**test_run.OFTEN), out=Path(sys.argv[1]))
 """
 
 

@@ -24,11 +24,15 @@ def told_in_life(stage: str) -> dict[str, str]:
     return {skill.strip("`"): said for skills, said in rows for skill in skills.split()}
 
 
-def held_to_the_floors(asked: str, agent: Agent, folder: Path) -> Examined:
-    """A skill's exam of an untaught agent, which does not pass it and is above the floor of no measure."""
+def held_to_the_floors(asked: str, agent: Agent, folder: Path, scale: float = 0.1) -> Examined:
+    """A skill's exam of an untaught agent, which does not pass it and is above the floor of no measure.
+
+    Args:
+        scale: share of the exam's episodes.
+    """
     stages = [plugin.load()() for plugin in plugins.available("stages").values() if plugin.distribution == "devmind"]
     ((stage, skill),) = ((stage, skill) for stage in stages for skill in stage.skills if skill.name == asked)
-    item = examine_skill(stage, skill, agent, tiny_context(folder, "exam.episodes_scale=0.1"))
+    item = examine_skill(stage, skill, agent, tiny_context(folder, f"exam.episodes_scale={scale}"))
     assert not all(decision.passed for decision in item.verdict.decisions), "goals included"
     assert told_in_life(stage.name)[skill.name] == item.in_life, "what the page says is what was noted"
     for name, measure in item.measures.items():

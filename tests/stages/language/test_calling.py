@@ -103,13 +103,13 @@ def test_an_eye_from_an_earlier_stage_is_not_trained() -> None:
 def test_the_lesson_learns_what_is_in_a_cell(agent: Agent, context: Context) -> None:
     lesson = calling.lesson(context)
     learner = lesson.make_learner(agent, context)
-    learner.steps = 80
+    learner.steps = 48
     shown = calling.lesson_batch(context, 10_000, 40)
     with torch.no_grad():
         before = calling.loss(agent, shown)[1]
     learner.begin(0)
     for update in range(learner.steps):
-        learner.update(calling.lesson_batch(context, update, 8), update)
+        learner.update(calling.lesson_batch(context, update, 4), update)
     with torch.no_grad():
         behind = calling.loss(agent, shown)[1]
     assert behind["colour"] < 0.8 * before["colour"]

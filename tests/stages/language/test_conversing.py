@@ -38,6 +38,12 @@ def agent() -> Agent:
     return agent.eval()
 
 
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exam without its lives in which it asks what things are: `test_asking_what.py` looks at those."""
+    monkeypatch.setattr(exam.asking, "measures", lambda *given: [])
+
+
 def test_words_fit_the_meant_things_and_are_ambiguous_as_declared(context: Context) -> None:
     shown = games(context, 2_000_000 + np.arange(120), HELD_OUT, PAIRS)
     assert set(shown.kind.tolist()) == set(range(len(SAID)))
@@ -219,7 +225,7 @@ def test_a_turn_ends_with_its_sentence(agent: Agent, context: Context, monkeypat
         assert 0 <= sure <= 1
 
 
-def test_known_answers_win_and_shuffled_answers_do_not(agent: Agent, context: Context, monkeypatch) -> None:
+def test_known_answers_win_and_shuffled_answers_do_not(agent: Agent, context: Context, alone, monkeypatch) -> None:
     def played(shuffle: bool) -> float:
         def play(agent, context, shown, dark=False):
             turn = numpy_rng("shuffled").permutation if shuffle else np.arange
@@ -228,7 +234,7 @@ def test_known_answers_win_and_shuffled_answers_do_not(agent: Agent, context: Co
             return exam.Played(asked, asked.astype(float), shown.target[order], shown.target[order])
 
         monkeypatch.setattr(exam, "play", play)
-        measure, _ = exam.examine(agent, tiny_context(context.out, "exam.episodes_scale=1"), "glimpse")
+        (measure,) = exam.examine(agent, tiny_context(context.out, "exam.episodes_scale=1"), "glimpse")
         return measure.score
 
     with examination(agent):
@@ -236,9 +242,9 @@ def test_known_answers_win_and_shuffled_answers_do_not(agent: Agent, context: Co
         assert abs(played(shuffle=True) - exam.CHANCE) < 0.1
 
 
-def test_asking_where_several_fit_wins_more_than_habits(agent: Agent, context: Context) -> None:
+def test_asking_where_several_fit_wins_more_than_habits(agent: Agent, context: Context, alone: None) -> None:
     with examination(agent):
-        measure, _ = exam.examine(agent, tiny_context(context.out, "exam.episodes_scale=0.3"), "full")
+        (measure,) = exam.examine(agent, tiny_context(context.out, "exam.episodes_scale=0.2"), "full")
     for rule in (CLASSIFIERS, HUE):
         never, always, asks = (score for floor, score in measure.floors.items() if floor.startswith(rule))
         assert asks > max(never, always) > 0.15

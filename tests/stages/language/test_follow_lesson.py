@@ -175,8 +175,8 @@ def test_the_head_needs_both_the_word_and_the_thing() -> None:
             tokens, torch.ones(n, 12, dtype=torch.bool), {"planes": torch.from_numpy(planes)}
         ), torch.from_numpy(wanted)
 
-    for _ in range(120):
-        tapped, wanted = moments(64)
+    for _ in range(80):
+        tapped, wanted = moments(48)
         loss = head(tapped).loss(wanted)
         optimizer.zero_grad()
         loss.backward()
@@ -290,7 +290,7 @@ def test_the_lesson_changes_only_its_head_and_resumes(
 
 def test_rewarded_choices_become_more_likely(context: Context, agent: Agent) -> None:
     """Where going forward was worth more than every other action, the policy comes to go forward."""
-    batch = rewards.rewarded_batch(agent, context, 0, 6, LOCAL)
+    batch = rewards.rewarded_batch(agent, context, 0, 3, LOCAL)
     assert batch["lived"].shape == (*batch["choice"].shape, 2)
     advantage = batch["lived"][..., 1][batch["valid"]]
     assert advantage.isfinite().all()

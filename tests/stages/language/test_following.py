@@ -211,10 +211,11 @@ def test_a_batch_equals_what_the_actor_senses(context: Context) -> None:
     assert float(sum(each)) == pytest.approx(1.0), "one action is the likeliest in each Moment"
 
 
+@pytest.mark.slow
 def test_an_untaught_agent_stays_at_the_floors(tmp_path: Path) -> None:
     agent = tiny_agent()
     parts.admit(agent)
-    measure, *others = held_to_the_floors("follow", agent, tmp_path).measures.values()
+    measure, *others = held_to_the_floors("follow", agent, tmp_path, 0.05).measures.values()
     context = Context(load("tiny", sets=["exam.episodes_scale=0.05"]), 0, "cpu", tmp_path, worlds.make)
     with examination(agent):
         assert len(exam.examine(agent, context, "glimpse")) == 1

@@ -69,7 +69,7 @@ def test_each_name_ends_a_right_page_and_a_wrong_one_in_pairs_told_twice() -> No
 
 
 def test_the_likelihood_of_names_does_not_decide_pairs_told_twice() -> None:
-    asked = [pair(TWICE, "test", number) for number in range(200)]
+    asked = [pair(TWICE, "test", number) for number in range(100)]
     costs = dict(zip(NAMES, np.random.default_rng(0).normal(0, 3, len(NAMES)), strict=True))
 
     def by_name(pages: list[str]) -> np.ndarray:

@@ -13,12 +13,13 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.agent.decoders import pass_by
 from devmind.curriculum.ablation import Control, identity_trunk, taught_by_controls
-from devmind.curriculum.stage import Context, Lesson
+from devmind.curriculum.stage import ROWS_SHARE, Context, Lesson
 from devmind.learners.gradient import LAYERS, without_shared
 from devmind.learners.joint import JointLoss
 from stages.language import lessons, parts
 from stages.language.answering import sure_answers
 from stages.language.caregiver.scene import TAUGHT
+from stages.language.follow import learner as follow_learner
 from stages.language.follow import lesson as follow
 from stages.language.name import lesson as name
 from stages.language.name.scenes import scenes
@@ -114,8 +115,12 @@ def test_the_control_trains_heads_and_not_the_trunk(context: Context, agent: Age
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_the_stage_changes_nothing_that_earlier_stages_taught(number: int, context: Context, agent: Agent) -> None:
+def test_the_stage_changes_nothing_that_earlier_stages_taught(
+    number: int, context: Context, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without any rehearsal, no parameter that an earlier stage taught changes by a bit."""
+    monkeypatch.setattr(follow_learner, "STEPS", 2)
+    context = replace(context, rows_share=ROWS_SHARE)
     taught = lessons.lessons(context)[number]
     learner = taught.make_learner(agent, context)
     learner.steps = len(TURNS)

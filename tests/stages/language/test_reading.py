@@ -65,8 +65,10 @@ def test_grams_equal_a_hand_calculation() -> None:
     np.testing.assert_allclose(np.exp(-nats), [one, (2 + one) / 3, (0 + (0 + 2 / 4) / 6) / 2], atol=1e-12)
 
 
-def test_the_floor_equals_an_independent_count(data_folder: Path) -> None:
+def test_the_floor_equals_an_independent_count(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted independently on this split: 1.774, 1.669 and 1.698 nats a character."""
+    monkeypatch.setattr(ReadOut, "__init__", lambda self, taught: None)  # another floor, and the dearest one
+    monkeypatch.setattr(ReadOut, "nats", lambda self, data: np.zeros(len(data)))
     text = corpus.of_files((data_folder / "text" / "tinyshakespeare.txt",))
     assert len(text.held_out) == 111_540
     assert text.sha256.startswith(exam.SHAKESPEARE)

@@ -185,9 +185,13 @@ def test_each_sense_of_a_memory_has_equal_weight(agent: Agent) -> None:
     torch.testing.assert_close(both, (token({"sight": sight}) + token({"words": words})) / 2)
 
 
-def test_an_exam_of_recall_asks_what_it_declares(agent: Agent, context: Context) -> None:
+def test_an_exam_of_recall_asks_what_it_declares(
+    agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doubles = object()  # `test_doubles.py` measures them
+    monkeypatch.setattr(exam, "_of_doubles", lambda *given: doubles)
     *both, doubled = exam.examine(agent, context, "full")
-    assert doubled.name == exam.DOUBLES
+    assert doubled is doubles
     for measure in both:
         assert measure.n == 8
         assert set(measure.rows) >= {
