@@ -27,6 +27,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from devmind.raised import FOLDER
+from devmind.testing import tiny_agent
+from stages.reflex import parts
 
 FPS, HEIGHT, WIDTH = 30, 480, 640
 RECALL: dict[str, dict[str, Any]] = {
@@ -209,6 +211,11 @@ def ticks(given: argparse.Namespace) -> None:
     """Print quantiles of a tick's work, skipped ticks with their reasons, and the growth of memory."""
     seconds = 60 * given.minutes
     with camera() as address, tempfile.TemporaryDirectory() as folder:
+        if given.tiny:
+            given.agent = Path(folder, "agent")
+            agent = tiny_agent()
+            parts.admit(agent)
+            agent.eval().save_pretrained(given.agent)
         life = Living(given, address, Path(folder))
         stop, seen = threading.Event(), list[int]()
         page = life.wait_for("address", 300.0)
@@ -224,12 +231,10 @@ def ticks(given: argparse.Namespace) -> None:
         size = sum(path.stat().st_size for path in Path(folder).rglob("*.mcap"))
     late = np.array([(s, mb) for s, mb in memory if s >= min(60.0, seconds / 2)])
     slope = float(np.polyfit(late[:, 0] / 60, late[:, 1], 1)[0]) if len(late) > 2 else float("nan")
-    print(
-        f"{end['ticks']} ticks in {seconds:g} s, skipped {end['skipped']} ({end['late'] or 'none'}); {end['missing']}"
-    )
+    print(f"{end['ticks']} ticks in {seconds:g} s, skipped {end['skipped']} ({end['late'] or 'none'})")
     print(f"encode and step, ms: {end['work_ms']}; the whole loop's work, ms: {end['busy_ms']}")
     print(f"memory {late[0, 1]:.0f} MB after a minute, {slope:+.2f} MB/min; {len(seen)} messages to the viewer")
-    print(f"{end['kept']} Moments kept; {end['recalling'] or 'recall without errors'}")
+    print(f"{end['kept']} Moments kept; missing {end['missing']}; {end['recalling'] or 'recall without errors'}")
     print(f"recorded {size / 1e6:.1f} MB; weights handed over {end['handed_over']} times")
 
 
@@ -244,7 +249,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--camera", help="address of a camera: be the measured life")
     parser.add_argument("--folder", type=Path, default=Path(), help="of the measured life")
-    parser.add_argument("--tiny", action="store_true", help="only show that everything runs: three seconds of life")
+    parser.add_argument("--tiny", action="store_true", help="only show that everything runs: a tiny life of 3 s")
     given = parser.parse_args()
     if given.tiny:
         given.minutes = 3 / 60

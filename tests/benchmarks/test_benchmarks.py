@@ -79,7 +79,7 @@ def exit_code(file: Path) -> int | str:
     return 0
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", RUNS)
 def test_a_benchmark_runs_at_size_tiny(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
