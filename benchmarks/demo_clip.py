@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import cv2
@@ -89,123 +89,126 @@ def _thing(x, y, z, what, yaw):
 
 
 @numba.njit(fastmath=True, cache=True)
-def _hand(x, y, z, bones, radii, sleeve):
-    skin = 9.0
-    for k in range(len(radii) - 1):
-        skin = _smooth(skin, _capsule(x, y, z, bones[k, 0], bones[k, 1], radii[k]), 0.034)
-    last = len(radii) - 1
-    cloth = _capsule(x, y, z, bones[last, 0], bones[last, 1], radii[last])
-    if sleeve:
-        return cloth
-    return skin
-
-
-@numba.njit(fastmath=True, cache=True)
 def _whole(x, y, z, what, yaw, bones, radii):
-    thing = _thing(x, y, z, what, yaw) if what >= 0 else 9.0
-    skin = _hand(x, y, z, bones, radii, False)
-    cloth = _hand(x, y, z, bones, radii, True)
+    """The distance to the nearest surface, and which it is: 0 thing, 1 skin, 2 cloth."""
+    thing, skin, last = _thing(x, y, z, what, yaw), 9.0, len(radii) - 1
+    for k in range(last):
+        skin = _smooth(skin, _capsule(x, y, z, bones[k, 0], bones[k, 1], radii[k]), 0.034)
+    cloth = _capsule(x, y, z, bones[last, 0], bones[last, 1], radii[last])
     if thing <= skin and thing <= cloth:
         return thing, 0
     return (skin, 1) if skin <= cloth else (cloth, 2)
 
 
 @numba.njit(fastmath=True, cache=True)
+def _hit(origin, ray, pixel, what, yaw, bones, radii):
+    """The distance along a ray at which it meets a surface; 0 where it meets none."""
+    far = 1.6
+    for _ in range(70):
+        x, y, z = origin[0] + far * ray[0], origin[1] + far * ray[1], origin[2] + far * ray[2]
+        away = _whole(x, y, z, what, yaw, bones, radii)[0]
+        if away < 0.5 * pixel * far:
+            return far
+        far += 0.9 * away
+        if far > 5.5:
+            break
+    return 0.0
+
+
+@numba.njit(fastmath=True, cache=True)
+def _normal(x, y, z, what, yaw, bones, radii):
+    e, here = 0.004, _whole(x, y, z, what, yaw, bones, radii)[0]
+    nx = _whole(x + e, y, z, what, yaw, bones, radii)[0] - here
+    ny = _whole(x, y + e, z, what, yaw, bones, radii)[0] - here
+    nz = _whole(x, y, z + e, what, yaw, bones, radii)[0] - here
+    norm = 1 / max(1e-9, np.sqrt(nx * nx + ny * ny + nz * nz))
+    return nx * norm, ny * norm, nz * norm
+
+
+@numba.njit(fastmath=True, cache=True)
+def _shadow_and_open(x, y, z, normal, light, what, yaw, bones, radii):
+    """How much of the window's light and of the room's light reaches a point, 0 to 1 each."""
+    shadow, way, open_ = 1.0, 0.05, 1.0
+    for _ in range(14):
+        free = _whole(x + light[0] * way, y + light[1] * way, z + light[2] * way, what, yaw, bones, radii)[0]
+        shadow = min(shadow, 7 * free / way)
+        way += max(0.04, free)
+        if shadow < 0 or way > 1.4:
+            break
+    for k in range(1, 5):
+        reach = 0.055 * k
+        free = _whole(x + normal[0] * reach, y + normal[1] * reach, z + normal[2] * reach, what, yaw, bones, radii)[0]
+        open_ -= max(0.0, reach - free) * 1.6 / (1.4**k)
+    return max(0.0, min(1.0, shadow)), max(0.25, open_)
+
+
+@numba.njit(fastmath=True, cache=True)
+def _paint(x, y, z, kind, what, yaw):
+    """Colour, gloss, and how far light creeps round the surface `kind` of `_whole`: thing, skin, cloth."""
+    if kind == 1:
+        mottle = 1 + 0.07 * np.sin(23 * x + 11 * y) * np.sin(19 * y - 13 * z)
+        return (0.60 * mottle, 0.335 * mottle, 0.225 * mottle), 0.09, 0.28
+    if kind == 2:
+        knit = 1 + 0.14 * np.sin(70 * (x + y)) * np.sin(70 * (x - y + z))
+        return (0.10 * knit, 0.17 * knit, 0.29 * knit), 0.0, 0.1
+    if what == 1:
+        fuzz = 1 + 0.16 * np.sin(91 * x + 37 * y) * np.sin(83 * y - 29 * z) * np.sin(97 * z + 41 * x)
+        if abs(np.sin(3.0 * np.arctan2(z, x)) * 0.22 - (y - 0.30)) < 0.028:
+            return (0.84 * fuzz, 0.86 * fuzz, 0.80 * fuzz), 0.0, 0.25
+        return (0.52 * fuzz, 0.66 * fuzz, 0.06 * fuzz), 0.0, 0.25
+    c, s = np.cos(yaw), np.sin(yaw)
+    mx, mz = c * x - s * z, s * x + c * z
+    round_ = np.sqrt(mx * mx + mz * mz)
+    if round_ < 0.385 or y > 0.488:
+        return (0.80, 0.77, 0.70), 0.55, 0.0
+    wave = abs(y - 0.12 - 0.045 * np.sin(9 * np.arctan2(mz, mx)))
+    if round_ < 0.44 and (wave < 0.05 or abs(y + 0.24) < 0.028):
+        return (0.86, 0.82, 0.74), 0.55, 0.0
+    return (0.66, 0.07, 0.055), 0.55, 0.0
+
+
+@numba.njit(fastmath=True, cache=True)
+def _lit(ray, normal, light, shadow, open_, colour, gloss, wrap):
+    """The colour of a point under the window's light, the room's, and what the wall reflects."""
+    nx, ny, nz = normal
+    facing = nx * light[0] + ny * light[1] + nz * light[2]
+    direct = max(0.0, (facing + wrap) / (1 + wrap)) * (shadow if wrap < 0.2 else 0.2 + 0.8 * shadow) * 1.55
+    warm, bounce = (0.30 + 0.22 * (0.5 + 0.5 * ny)) * open_, max(0.0, nx) * 0.10 * open_
+    hx, hy, hz = light[0] - ray[0], light[1] - ray[1], light[2] - ray[2]
+    shine = max(0.0, nx * hx + ny * hy + nz * hz) / np.sqrt(hx * hx + hy * hy + hz * hz)
+    shine = gloss * shadow * shine ** (70 if gloss > 0.3 else 14)
+    shine += gloss * 0.35 * open_ * (1 - max(0.0, -(nx * ray[0] + ny * ray[1] + nz * ray[2]))) ** 4
+    return (
+        colour[0] * (direct * 0.98 + warm * 0.98 + bounce * 1.2) + shine,
+        colour[1] * (direct + warm + bounce) + shine,
+        colour[2] * (direct * 1.04 + warm * 1.08 + bounce * 0.8) + shine,
+    )
+
+
+@numba.njit(fastmath=True, cache=True)
 def _render(out, cover, rotation, place, what, yaw, bones, radii, light, level):
     height, width = cover.shape
-    origin, towards = -(rotation.T @ place), rotation.T @ light
-    ox, oy, oz = origin
-    lx, ly, lz = towards
+    origin, towards, pixel = -(rotation.T @ place), rotation.T @ light, 1.0 / (width * 0.866)
     for row in range(height):
         for column in range(width):
-            vx, vy = (column + 0.5 - width / 2) / (width * 0.866), (height / 2 - row - 0.5) / (width * 0.866)
+            vx, vy = (column + 0.5 - width / 2) * pixel, (height / 2 - row - 0.5) * pixel
             norm = 1 / np.sqrt(vx * vx + vy * vy + 1)
-            wx, wy, wz = vx * norm, vy * norm, norm
-            dx = rotation[0, 0] * wx + rotation[1, 0] * wy + rotation[2, 0] * wz
-            dy = rotation[0, 1] * wx + rotation[1, 1] * wy + rotation[2, 1] * wz
-            dz = rotation[0, 2] * wx + rotation[1, 2] * wy + rotation[2, 2] * wz
-            far, nearest, hit, kind = 1.6, 9.0, False, 0
-            pixel = 1.0 / (width * 0.866)
-            for _ in range(70):
-                x, y, z = ox + far * dx, oy + far * dy, oz + far * dz
-                away, kind = _whole(x, y, z, what, yaw, bones, radii)
-                nearest = min(nearest, away / (pixel * far))
-                if away < 0.5 * pixel * far:
-                    hit = True
-                    break
-                far += 0.9 * away
-                if far > 5.5:
-                    break
-            if not hit:
+            a, b, c = rotation[0], rotation[1], rotation[2]
+            ray = (
+                (a[0] * vx + b[0] * vy + c[0]) * norm,
+                (a[1] * vx + b[1] * vy + c[1]) * norm,
+                (a[2] * vx + b[2] * vy + c[2]) * norm,
+            )
+            far = _hit(origin, ray, pixel, what, yaw, bones, radii)
+            if far == 0.0:
                 continue
-            e = 0.004
-            here, kind = _whole(x, y, z, what, yaw, bones, radii)
-            nx = _whole(x + e, y, z, what, yaw, bones, radii)[0] - here
-            ny = _whole(x, y + e, z, what, yaw, bones, radii)[0] - here
-            nz = _whole(x, y, z + e, what, yaw, bones, radii)[0] - here
-            norm = 1 / max(1e-9, np.sqrt(nx * nx + ny * ny + nz * nz))
-            nx, ny, nz = nx * norm, ny * norm, nz * norm
-            shadow, way = 1.0, 0.05
-            for _ in range(14):
-                free = _whole(x + lx * way, y + ly * way, z + lz * way, what, yaw, bones, radii)[0]
-                shadow = min(shadow, 7 * free / way)
-                way += max(0.04, free)
-                if shadow < 0 or way > 1.4:
-                    break
-            shadow = max(0.0, min(1.0, shadow))
-            open_ = 1.0
-            for k in range(1, 5):
-                reach = 0.055 * k
-                free = _whole(x + nx * reach, y + ny * reach, z + nz * reach, what, yaw, bones, radii)[0]
-                open_ -= max(0.0, (reach - free)) * 1.6 / (1.4**k)
-            open_ = max(0.25, open_)
-            facing = nx * lx + ny * ly + nz * lz
-            gloss, wrap = 0.0, 0.0
-            red, green, blue = 0.0, 0.0, 0.0
-            if kind == 0 and what == 0:
-                c, s = np.cos(yaw), np.sin(yaw)
-                mx, mz = c * x - s * z, s * x + c * z
-                round_ = np.sqrt(mx * mx + mz * mz)
-                red, green, blue = 0.66, 0.07, 0.055
-                if round_ < 0.385 or y > 0.488:
-                    red, green, blue = 0.80, 0.77, 0.70
-                elif round_ < 0.44:
-                    angle = np.arctan2(mz, mx)
-                    waves = abs(y - 0.12 - 0.045 * np.sin(9 * angle))
-                    if waves < 0.05 or abs(y + 0.24) < 0.028:
-                        red, green, blue = 0.86, 0.82, 0.74
-                gloss = 0.55
-            elif kind == 0:
-                red, green, blue = 0.52, 0.66, 0.06
-                seam = np.sin(3.0 * np.arctan2(z, x)) * 0.22 - (y - 0.30)
-                if abs(seam) < 0.028:
-                    red, green, blue = 0.84, 0.86, 0.80
-                fuzz = np.sin(91 * x + 37 * y) * np.sin(83 * y - 29 * z) * np.sin(97 * z + 41 * x)
-                red, green, blue = red * (1 + 0.16 * fuzz), green * (1 + 0.16 * fuzz), blue * (1 + 0.16 * fuzz)
-                wrap = 0.25
-            elif kind == 1:
-                mottle = 1 + 0.07 * np.sin(23 * x + 11 * y) * np.sin(19 * y - 13 * z)
-                red, green, blue = 0.60 * mottle, 0.335 * mottle, 0.225 * mottle
-                wrap, gloss = 0.28, 0.09
-            else:
-                knit = 1 + 0.14 * np.sin(70 * (x + y)) * np.sin(70 * (x - y + z))
-                red, green, blue = 0.10 * knit, 0.17 * knit, 0.29 * knit
-                wrap = 0.1
-            direct = max(0.0, (facing + wrap) / (1 + wrap)) * (shadow if wrap < 0.2 else 0.2 + 0.8 * shadow) * 1.55
-            above = 0.5 + 0.5 * ny
-            warm = (0.30 + 0.22 * above) * open_
-            bounce = max(0.0, nx) * 0.10 * open_
-            r = red * (direct * 0.98 + warm * 0.98 + bounce * 1.2)
-            g = green * (direct + warm + bounce)
-            b = blue * (direct * 1.04 + warm * 1.08 + bounce * 0.8)
-            hx, hy, hz = lx - dx, ly - dy, lz - dz
-            norm = 1 / np.sqrt(hx * hx + hy * hy + hz * hz)
-            shine = max(0.0, nx * hx * norm + ny * hy * norm + nz * hz * norm)
-            shine = gloss * shadow * shine ** (70 if gloss > 0.3 else 14)
-            rim = gloss * 0.35 * open_ * (1 - max(0.0, -(nx * dx + ny * dy + nz * dz))) ** 4
-            out[row, column, 0] = (r + shine + rim) * level
-            out[row, column, 1] = (g + shine + rim) * level
-            out[row, column, 2] = (b + shine + rim) * level
+            x, y, z = origin[0] + far * ray[0], origin[1] + far * ray[1], origin[2] + far * ray[2]
+            kind = _whole(x, y, z, what, yaw, bones, radii)[1]
+            normal = _normal(x, y, z, what, yaw, bones, radii)
+            shadow, open_ = _shadow_and_open(x, y, z, normal, towards, what, yaw, bones, radii)
+            colour, gloss, wrap = _paint(x, y, z, kind, what, yaw)
+            red, green, blue = _lit(ray, normal, towards, shadow, open_, colour, gloss, wrap)
+            out[row, column, 0], out[row, column, 1], out[row, column, 2] = red * level, green * level, blue * level
             cover[row, column] = 1.0
 
 
@@ -267,30 +270,18 @@ def room() -> np.ndarray:
     cv2.fillPoly(wall, [np.round(hills * width).astype(np.int32)], (0.16, 0.24, 0.25))
     box(0.655, 0.205, 0.985, 0.219, (0.23, 0.145, 0.08))
     rng, left = np.random.default_rng(7), 0.668
-    colours = (
-        (0.10, 0.16, 0.30),
-        (0.42, 0.09, 0.07),
-        (0.12, 0.25, 0.15),
-        (0.48, 0.38, 0.16),
-        (0.22, 0.13, 0.26),
-        (0.50, 0.46, 0.40),
-    )
+    colours = np.array([[10, 16, 30], [42, 9, 7], [12, 25, 15], [48, 38, 16], [22, 13, 26], [50, 46, 40]]) / 100
     while left < 0.86:
         wide, tall = rng.uniform(0.014, 0.027), rng.uniform(0.085, 0.125)
-        box(left, 0.205 - tall, left + wide, 0.204, colours[int(rng.integers(len(colours)))])
+        box(left, 0.205 - tall, left + wide, 0.204, colours[rng.integers(len(colours))].tolist())
         box(left, 0.205 - 0.8 * tall, left + wide, 0.205 - 0.74 * tall, (0.55, 0.47, 0.30))
         left += wide + 0.002
     box(0.893, 0.165, 0.945, 0.204, (0.40, 0.20, 0.11))
     for angle in np.linspace(-1.25, 1.25, 13):
         end = (0.919 + 0.062 * np.sin(angle), 0.162 - 0.075 * np.cos(angle) + 0.02 * abs(angle))
         middle, far = np.array((0.919, 0.163)) * width, np.array(end) * width
-        cv2.line(
-            wall,
-            middle.astype(int).tolist(),
-            far.astype(int).tolist(),
-            (0.09, 0.22 + 0.05 * np.cos(7 * angle), 0.07),
-            7,
-        )
+        green = (0.09, 0.22 + 0.05 * np.cos(7 * angle), 0.07)
+        cv2.line(wall, middle.astype(int).tolist(), far.astype(int).tolist(), green, 7)
     box(0.0, 0.645, 1.0, 0.75, (0.31, 0.20, 0.115))
     grain = np.random.default_rng(1).normal(0, 0.02, (height, width // 40 + 1)).astype(np.float32)
     grain = cv2.resize(grain, (width, height))[..., None]
@@ -354,12 +345,13 @@ def as_jpeg(picture: np.ndarray) -> bytes:
     return cv2.imencode(".jpg", picture[..., ::-1], options)[1].tobytes()
 
 
-def write(path: Path) -> None:
-    """Write the clip: a Moment without senses for every tick, its frame, and a note where a thing is held still."""
+def write(path: Path, most: int | None = None) -> None:
+    """Write the clip, at `most` so many ticks of it: a Moment without senses for every tick, its frame, and a note
+    where a thing is held still."""
     details = {"world": "drawn by benchmarks/demo_clip.py", "device": "none"}
     with Recorder(path, source="drawn", details=details, overwrite=True) as recorder:
         before = None
-        for tick, (picture, showing) in enumerate(frames()):
+        for tick, (picture, showing) in enumerate(islice(frames(), most)):
             if showing is not before and showing is not None:
                 recorder.note("held_up", {"what": showing.name, "ticks": showing.ticks})
             before = showing
@@ -371,9 +363,10 @@ def main() -> None:
     """Write the clip, and say how large it is."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=FILE)
-    path = parser.parse_args().out
-    write(path)
-    print(f"{path}: {path.stat().st_size / 1e6:.2f} MB")
+    parser.add_argument("--tiny", action="store_true", help="only show that everything runs: until a thing is held up")
+    asked = parser.parse_args()
+    write(asked.out, EMPTY + RISE + 1 if asked.tiny else None)
+    print(f"{asked.out}: {asked.out.stat().st_size / 1e6:.2f} MB")
 
 
 if __name__ == "__main__":

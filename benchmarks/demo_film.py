@@ -86,12 +86,8 @@ class Film:
         x, y, side = self.shown["held"]
         half = side * PICTURE[0] / 2
         x, y = left + x * PICTURE[0], top + y * PICTURE[1]
-        box = [
-            max(left, x - half),
-            max(top, y - half),
-            min(left + PICTURE[0], x + half),
-            min(top + PICTURE[1], y + half),
-        ]
+        right, bottom = left + PICTURE[0], top + PICTURE[1]
+        box = [max(left, x - half), max(top, y - half), min(right, x + half), min(bottom, y + half)]
         words, colour = _answer(self.shown["sight"])
         draw.rectangle(box, outline=colour, width=3)
         wide = draw.textlength(words, self.large) + 16
@@ -139,9 +135,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--font", default="DejaVuSansMono.ttf", help="a font of one width")
+    parser.add_argument("--tiny", action="store_true", help="only show that everything runs, without the demo")
     arguments = parser.parse_args()
     film = Film(arguments.font)
-    passed = Demonstration(film.say, _exam, watch=film.watch).run()
+    if arguments.tiny:
+        film.say("A film of one picture of the clip.")
+        sight = {"name": "mug", "confidence": 0.9}
+        film.watch({"tick": 40, "held": (0.5, 0.5, 0.2), "sight": sight})
+    passed = arguments.tiny or Demonstration(film.say, _exam, watch=film.watch).run()
     film.write(arguments.file)
     raise SystemExit(0 if passed else 1)
 

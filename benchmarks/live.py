@@ -1,7 +1,6 @@
-"""The live loop under load: ticks, memory, a cut camera, `kill -9`.
+"""The live loop under load: what a tick costs, skipped ticks with their reasons, and the growth of memory.
 
-    python benchmarks/live.py ticks --minutes 10 [--learn] [--memories 10000 --recall always] [--agent DIR]
-    python benchmarks/live.py cuts --times 10 | kill --times 50 [--agent DIR]
+    python benchmarks/live.py --minutes 10 [--learn] [--memories 10000 --recall always] [--agent DIR]
 
 The camera sends MJPEG, 640x480 at 30 frames a second, from another process over loopback; the microphone is synthetic,
 or this machine's with `--mic default`. The page is served and watched. The measured life runs in its own process,
@@ -14,7 +13,6 @@ import argparse
 import json
 import multiprocessing
 import os
-import random
 import subprocess
 import sys
 import tempfile
@@ -29,10 +27,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from devmind.raised import FOLDER
+from devmind.testing import tiny_agent
+from stages.reflex import parts
 
 FPS, HEIGHT, WIDTH = 30, 480, 640
-CUT_S, BETWEEN_S = 5.0, 12.0
-LOST_S = 1.0
 RECALL: dict[str, dict[str, Any]] = {
     "off": {"recalled": 0, "keep": "never"},
     "shown": {},
@@ -41,23 +39,15 @@ RECALL: dict[str, dict[str, Any]] = {
 """What a life does with its memory; with `always` it also steps with what is recalled, whatever the agent learned."""
 
 
-# -- the camera, in its own process
-# -------------------------------------------------------------------------------------
-
-
 class _Camera(BaseHTTPRequestHandler):
     frames: ClassVar[list[bytes]] = []
-    cut: ClassVar[Any] = None
 
     def do_GET(self) -> None:
-        if self.cut.is_set():
-            self.close_connection = True
-            return
         self.send_response(200)
         self.send_header("Content-Type", "multipart/x-mixed-replace; boundary=frame")
         self.end_headers()
         begun_s, number = time.monotonic(), 0
-        while not self.cut.is_set():
+        while True:
             data = self.frames[number % len(self.frames)]
             try:
                 self.wfile.write(
@@ -72,8 +62,8 @@ class _Camera(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def serve_camera(port: Any, cut: Any) -> None:
-    """Serve an endless stream of a ball that circles over noise; `cut` closes the stream and refuses new ones."""
+def serve_camera(port: Any) -> None:
+    """Serve an endless stream of a ball that circles over noise."""
     import cv2
 
     rng = np.random.default_rng(0)
@@ -83,7 +73,6 @@ def serve_camera(port: Any, cut: Any) -> None:
         place = (int(WIDTH / 2 + 200 * np.cos(angle)), int(HEIGHT / 2 + 150 * np.sin(angle)))
         frame = cv2.circle(noise.copy(), place, 40, (30, 30, 220), -1)
         _Camera.frames.append(cv2.imencode(".jpg", frame)[1].tobytes())
-    _Camera.cut = cut
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Camera)
     server.daemon_threads = True
     port.value = server.server_address[1]
@@ -91,23 +80,19 @@ def serve_camera(port: Any, cut: Any) -> None:
 
 
 @contextmanager
-def camera() -> Iterator[tuple[str, Any]]:
-    """(address, event that cuts the stream)."""
+def camera() -> Iterator[str]:
+    """The address of the stream."""
     spawn = multiprocessing.get_context("spawn")
-    port, cut = spawn.Value("i", 0), spawn.Event()
-    process = spawn.Process(target=serve_camera, args=(port, cut), daemon=True)
+    port = spawn.Value("i", 0)
+    process = spawn.Process(target=serve_camera, args=(port,), daemon=True)
     process.start()
     while not port.value:
         time.sleep(0.05)
     try:
-        yield f"http://127.0.0.1:{port.value}/x.mjpg", cut
+        yield f"http://127.0.0.1:{port.value}/x.mjpg"
     finally:
         process.kill()
         process.join()
-
-
-# -- the life, in its own process
-# ---------------------------------------------------------------------------------------
 
 
 def child(given: argparse.Namespace) -> None:
@@ -126,21 +111,17 @@ def child(given: argparse.Namespace) -> None:
     for sensor in sensors.values():
         opened.enter_context(sensor)
     options = LiveOptions(
-        given.agent, sensors, None, given.folder / "memory", given.record, learn=given.learn, config=config
+        given.agent, sensors, None, given.folder / "memory", given.folder / "s.mcap", learn=given.learn, config=config
     )
     with opened, open_life(options) as (life, server):
         assert server is not None
-        _say(address=server.address)
-        life.loop.watchers["benchmark"] = lambda tick: _say(
-            tick=life.loop.summary.ticks, at_s=time.monotonic(), sight="sight" in tick.moment.senses
-        )
-        summary = life.run(given.seconds)
+        print(json.dumps({"address": server.address}), flush=True)
+        life.loop.watchers["benchmark"] = lambda tick: print(json.dumps({"at_s": time.monotonic()}), flush=True)
+        summary = life.run(60 * given.minutes)
         handed, kept = life.learner.handed_over if life.learner else 0, life.recalling.written
-    _say(
-        ticks=summary.ticks, skipped=summary.skipped, late=dict(summary.late), missing=summary.missing,
-        work_ms=_quantiles(summary.work_s), busy_ms=_quantiles(summary.busy_s), handed_over=handed, kept=kept,
-        recalling=life.recalling.fault,
-    )  # fmt: skip
+    end = {"ticks": summary.ticks, "skipped": summary.skipped, "late": dict(summary.late), "missing": summary.missing}
+    end |= {"work_ms": _quantiles(summary.work_s), "busy_ms": _quantiles(summary.busy_s), "handed_over": handed}
+    print(json.dumps(end | {"kept": kept, "recalling": life.recalling.fault}), flush=True)
 
 
 def remember(agent: Path, folder: Path, count: int) -> None:
@@ -165,10 +146,6 @@ def remember(agent: Path, folder: Path, count: int) -> None:
             store.add(entries)
 
 
-def _say(**what: Any) -> None:
-    print(json.dumps(what), flush=True)
-
-
 def _quantiles(seconds: Iterable[float]) -> dict[str, float]:
     return {f"p{100 * q:g}": round(1e3 * float(np.quantile(list(seconds), q)), 1) for q in (0.5, 0.9, 0.99, 1.0)}
 
@@ -176,11 +153,10 @@ def _quantiles(seconds: Iterable[float]) -> dict[str, float]:
 class Living:
     """A child process and the lines that it printed."""
 
-    def __init__(self, given: argparse.Namespace, address: str, folder: Path, seconds: float, record: str) -> None:
-        words = [sys.executable, __file__, "child", "--camera", address, "--mic", given.mic, "--agent", given.agent]
-        words += ["--seconds", seconds, "--folder", folder, *(["--record", folder / record] if record else [])]
-        words += ["--memories", given.memories, "--recall", given.recall, *(["--learn"] if given.learn else [])]
-        self.process = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True)
+    def __init__(self, given: argparse.Namespace, address: str, folder: Path) -> None:
+        words = [f"--{name}={getattr(given, name)}" for name in ("mic", "agent", "minutes", "memories", "recall")]
+        words += [f"--camera={address}", f"--folder={folder}", *["--learn"] * given.learn]
+        self.process = subprocess.Popen([sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True)
         self.said: list[dict[str, Any]] = []
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -191,10 +167,6 @@ class Living:
             if line.startswith("{") and line.endswith("}\n"):
                 self.said.append(json.loads(line))
 
-    def ticks(self) -> list[dict[str, Any]]:
-        """Every tick so far."""
-        return [what for what in list(self.said) if "tick" in what]
-
     def wait_for(self, key: str, patience_s: float = 120.0) -> Any:
         """The first value printed under `key`."""
         until_s = time.monotonic() + patience_s
@@ -202,7 +174,7 @@ class Living:
             for what in list(self.said):
                 if key in what:
                     return what[key]
-            if self.process.poll() is not None:
+            if self.process.poll() is not None and not self.reader.is_alive():
                 raise SystemExit(f"The life ended with code {self.process.returncode} before it said '{key}'.")
             time.sleep(0.05)
         raise SystemExit(f"The life did not say '{key}' within {patience_s:g} s.")
@@ -235,14 +207,16 @@ def watch(address: str, stop: threading.Event, seen: list[int]) -> None:
                 return
 
 
-# -- the parts --------------------------------------------------------------------------------------------------------
-
-
 def ticks(given: argparse.Namespace) -> None:
     """Print quantiles of a tick's work, skipped ticks with their reasons, and the growth of memory."""
     seconds = 60 * given.minutes
-    with camera() as (address, _), tempfile.TemporaryDirectory() as folder:
-        life = Living(given, address, Path(folder), seconds, "s.mcap")
+    with camera() as address, tempfile.TemporaryDirectory() as folder:
+        if given.tiny:
+            given.agent = Path(folder, "agent")
+            agent = tiny_agent()
+            parts.admit(agent)
+            agent.eval().save_pretrained(given.agent)
+        life = Living(given, address, Path(folder))
         stop, seen = threading.Event(), list[int]()
         page = life.wait_for("address", 300.0)
         threading.Thread(target=watch, args=(page, stop, seen), daemon=True).start()
@@ -257,87 +231,29 @@ def ticks(given: argparse.Namespace) -> None:
         size = sum(path.stat().st_size for path in Path(folder).rglob("*.mcap"))
     late = np.array([(s, mb) for s, mb in memory if s >= min(60.0, seconds / 2)])
     slope = float(np.polyfit(late[:, 0] / 60, late[:, 1], 1)[0]) if len(late) > 2 else float("nan")
-    print(
-        f"{end['ticks']} ticks in {seconds:g} s, skipped {end['skipped']} ({end['late'] or 'none'}); {end['missing']}"
-    )
+    print(f"{end['ticks']} ticks in {seconds:g} s, skipped {end['skipped']} ({end['late'] or 'none'})")
     print(f"encode and step, ms: {end['work_ms']}; the whole loop's work, ms: {end['busy_ms']}")
     print(f"memory {late[0, 1]:.0f} MB after a minute, {slope:+.2f} MB/min; {len(seen)} messages to the viewer")
-    print(f"{end['kept']} Moments kept; {end['recalling'] or 'recall without errors'}")
+    print(f"{end['kept']} Moments kept; missing {end['missing']}; {end['recalling'] or 'recall without errors'}")
     print(f"recorded {size / 1e6:.1f} MB; weights handed over {end['handed_over']} times")
-
-
-def cuts(given: argparse.Namespace) -> None:
-    """The camera is cut for five seconds again and again: does sight return, and does the loop continue?"""
-    with camera() as (address, cut), tempfile.TemporaryDirectory() as folder:
-        life = Living(given, address, Path(folder), 1e6, "")
-        life.wait_for("at_s")
-        time.sleep(BETWEEN_S)
-        returns: list[float] = []
-        for _ in range(given.times):
-            cut.set()
-            time.sleep(CUT_S)
-            cut.clear()
-            back_s = time.monotonic()
-            time.sleep(BETWEEN_S)
-            again = [tick["at_s"] for tick in life.ticks() if tick["sight"] and tick["at_s"] > back_s]
-            if again:
-                returns.append(again[0] - back_s)
-        every = [tick["at_s"] for tick in life.ticks()]
-        life.process.terminate()
-        code = life.process.wait(30)
-    longest = float(np.diff(every).max())
-    print(
-        f"{len(returns)} of {given.times} returns seen, after {np.median(returns):.1f} s (at most {max(returns):.1f} s)"
-    )
-    print(f"longest pause between two ticks {longest:.2f} s; ended with code {code} on request")
-
-
-def kill(given: argparse.Namespace) -> None:
-    """`kill -9` at random times: how much is lost, and is every file repaired and replayed?"""
-    from devmind.agent.agent import Agent
-    from devmind.live.checking import check_replay
-    from devmind.sessions import open_session, repair
-
-    agent = Agent.from_pretrained(given.agent)
-    rng, lost, whole, equal = random.Random(0), list[float](), 0, 0
-    with camera() as (address, _), tempfile.TemporaryDirectory() as folder:
-        for k in range(given.times):
-            life = Living(given, address, Path(folder), 1e6, f"{k}.mcap")
-            life.wait_for("at_s")
-            time.sleep(rng.uniform(1, 5))
-            life.process.kill()
-            life.process.wait()
-            life.reader.join(5)
-            said = life.ticks()
-            path, mended = Path(folder) / f"{k}.mcap", Path(folder) / f"{k}-mended.mcap"
-            kept = len(open_session(path))
-            repair(path, mended)
-            lost.append((said[-1]["at_s"] - said[kept - 1]["at_s"]) if 0 < kept <= len(said) else 0.0)
-            whole += not open_session(mended).truncated
-            check = check_replay([mended], {agent.sha256(): agent})
-            equal += check.passed
-            print(f"{k + 1}: {len(said)} ticks, {kept} kept, {lost[-1]:.2f} s lost", flush=True)
-    print(f"lost {np.median(lost):.2f} s in the median, {max(lost):.2f} s at most ({LOST_S:g} s allowed)")
-    print(f"{whole} of {given.times} repaired, {equal} replayed to the same actions")
 
 
 def main() -> None:
     """Parse and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("ticks", "cuts", "kill", "child"))
     parser.add_argument("--agent", type=Path, default=FOLDER)
     parser.add_argument("--mic", default="synthetic")
     parser.add_argument("--learn", action="store_true")
     parser.add_argument("--memories", type=int, default=0, help="Moments in memory before the life starts")
     parser.add_argument("--recall", choices=RECALL, default="shown")
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--times", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--camera", default="")
-    parser.add_argument("--folder", type=Path, default=Path())
-    parser.add_argument("--record", type=Path)
+    parser.add_argument("--camera", help="address of a camera: be the measured life")
+    parser.add_argument("--folder", type=Path, default=Path(), help="of the measured life")
+    parser.add_argument("--tiny", action="store_true", help="only show that everything runs: a tiny life of 3 s")
     given = parser.parse_args()
-    {"ticks": ticks, "cuts": cuts, "kill": kill, "child": child}[given.part](given)
+    if given.tiny:
+        given.minutes = 3 / 60
+    (child if given.camera else ticks)(given)
 
 
 if __name__ == "__main__":

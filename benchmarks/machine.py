@@ -19,7 +19,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stage", default="reflex")
     parser.add_argument("--size", default="nursery")
+    parser.add_argument("--tiny", action="store_true", help="only show that everything runs: one lesson of size tiny")
     given = parser.parse_args()
+    given.size = "tiny" if given.tiny else given.size
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command devmind does, before torch is loaded
     from devmind.agent.agent import Agent
     from devmind.agent.config import AgentConfig
@@ -42,7 +44,7 @@ def main() -> None:
             one.admit(agent)
         place(agent, context.device)
         print(f"\n{'lesson':<12} {'steps/s':>8} {'steps':>8} {'minutes':>8} {'planned':>8}", flush=True)
-        whole, lessons = 0.0, list(stage.lessons(context))
+        whole, lessons = 0.0, list(stage.lessons(context))[: 1 if given.tiny else None]
         with training_threads():
             for lesson in lessons:
                 speed = 1 / step_s(lesson, agent, context, lesson.steps)

@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/memory_search.py [--rows 100000] [--queries 200] [--only devmind faiss]
 
-Needs the extra `bench` (faiss-cpu, hnswlib, usearch, lancedb); missing packages are named and left out. The peers take
+faiss and hnswlib are in the extra `bench`; missing packages are named and left out. The peers take
 turns at each query, so that other load on the machine affects all alike. Two kinds of keys: `spread` are independent
 and uniform on the sphere, the hardest case for an approximate index and unlike the output of encoders; `grouped` are
 noise around 1,000 centres (cosine to the own centre about 0.9). recall@8 is against exact search in float32.
@@ -114,30 +114,6 @@ def of_hnswlib(keys: np.ndarray) -> Approximate:
     return search
 
 
-def of_usearch(keys: np.ndarray, dtype: str) -> Approximate:
-    from usearch.index import Index
-
-    index = Index(ndim=64, metric="ip", dtype=dtype, connectivity=16, expansion_add=BUILD)
-    index.add(np.arange(len(keys)), keys, threads=1)
-
-    def search(asked: np.ndarray, width: int) -> np.ndarray:
-        index.expansion_search = width
-        return index.search(asked, K, threads=1).keys.astype(np.int64)
-
-    return search
-
-
-def of_lancedb(keys: np.ndarray, folder: Path) -> Search:
-    import lancedb
-    import pyarrow as pa
-
-    vectors = pa.FixedSizeListArray.from_arrays(pa.array(keys.ravel()), 64)
-    table = lancedb.connect(folder).create_table("t", pa.table({"vector": vectors, "id": np.arange(len(keys))}))
-    return lambda asked: np.array(
-        [row["id"] for row in table.search(asked).distance_type("dot").select(["id"]).limit(K).to_list()]
-    )
-
-
 def of_sqlite_scan(keys: np.ndarray, folder: Path) -> Search:
     """Every row read and multiplied at each query, as by a store without an index."""
     database = sqlite3.connect(folder / "scan.sqlite3")
@@ -160,14 +136,11 @@ def peers(keys: np.ndarray, folder: Path, only: list[str]) -> list[Peer]:
         ("devmind int8", "", lambda: of_devmind(keys, "int8")),
         ("devmind Memory", "", lambda: of_memory(keys, folder / "memory")),
         ("faiss flat", "faiss", lambda: of_faiss(keys)),
-        ("lancedb flat", "lancedb", lambda: of_lancedb(keys, folder / "lance")),
         ("sqlite scan", "", lambda: of_sqlite_scan(keys, folder)),
     ]
     approximate: list[tuple[str, str, Callable[[], Approximate]]] = [
         ("faiss hnsw", "faiss", lambda: of_faiss_hnsw(keys)),
         ("hnswlib", "hnswlib", lambda: of_hnswlib(keys)),
-        ("usearch f32", "usearch", lambda: of_usearch(keys, "f32")),
-        ("usearch i8", "usearch", lambda: of_usearch(keys, "i8")),
     ]
     built = []
     for name, package, make in [*makers, *approximate]:
@@ -217,7 +190,10 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=40)
     parser.add_argument("--kind", choices=("spread", "grouped"), default="grouped")
     parser.add_argument("--only", nargs="*", default=[], help="only peers whose names begin with one of these")
+    parser.add_argument("--tiny", action="store_true", help="only show that everything runs: 500 keys, 3 queries")
     given = parser.parse_args()
+    if given.tiny:
+        given.rows, given.queries = 500, 3
     keys = make_keys(given.rows, given.kind)
     asked = make_keys(given.queries, given.kind, seed=1)
     print(f"{given.rows:,} x 64 {given.kind} keys, {given.queries} queries, top {K}")

@@ -1,54 +1,67 @@
-"""How long a plan takes, and how well first plans and walks do by steps and candidates.
+"""How long a plan takes, and our denoiser beside diffusers' UNet of as many parameters, after equal lessons.
 
-    python benchmarks/planning.py [--agent DIR] [--out plans.svg] [--threads 1 2] [--size nursery]
-    python benchmarks/planning.py --agent DIR --pairs 20 --steps 1 5 --candidates 1 8     # a short run
+    OMP_NUM_THREADS=1 python benchmarks/planning.py [latency] [step] [lesson] [--agent after-planning]
 
-**Latency** is that of an Actor's tick in which a plan is made: encoders, trunk, moves, points, the critic's choice.
+**latency** is that of an Actor's tick in which a plan is made: encoders, trunk, moves, points, the critic's choice.
 Cold: from noise alone; warm: from the rest of the last plan. A tick that only follows a plan stands beside them. Beside
 the medians stand the minimum, which other work on the machine affects least, and the median of CPU seconds, which
 equals wall time on a free core. Goals are judged by wall time.
-**First plans** need an agent that was taught `route`: for `--pairs` pairs of cells of each maze, the share of first
-plans that cross no wall, by denoising steps of the points, by denoising steps of the moves and by candidates, the other
-two as the agent has them. Plans are made without the trunk's features, as in the exam's row. Intervals of 95 % are
-Wilson's. The shares are drawn into `--out` (SVG). With `--episodes N`, N of the exam's episodes are walked with each
-setting besides; nearly all arrive whatever the setting, as the agent plans anew and feels walls.
-`benchmarks/plan_unet.py` compares our denoiser with diffusers' UNet.
+**step**: CPU milliseconds of one denoising step at a horizon of 64 points, in turns; ours with the hint of its
+condition, which is asked once a plan. The goal is at most half of the UNet's time at equal success.
+**lesson**: plans of the lesson `route`, numbers alone, the same batches in the same order and the lesson's own learner
+for both, at `--rate` times its rates, which fall to zero by the last step. Success is that a first plan crosses no
+wall, for pairs of cells of exam seeds: the chosen one of eight candidates, and all candidates. Judges of plans have no
+say; the critic that chooses is learned along by each planner.
+
+The UNet is diffusers' `UNet1DModel` as in Janner et al. (2022, "Planning with diffusion"). It takes the denoiser's
+place in a planner of its own, so noise, scheduler, loss, critic, search and check are the same for both. It reads all
+that ours reads of a plan: noised points spread out, given points marked, and the condition (place, goal, maze, code of
+the pair of cells) as channels that are the same at each point. It has no symbols; ours draws them first.
 """
 
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from diffusers import ConfigMixin, ModelMixin, UNet1DModel
+from diffusers.configuration_utils import register_to_config
+from stages.planning.following import SYMBOLS
+from torch import Tensor, nn
 
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.threads import cores, intra_op_threads
-from devmind.config import RunConfig
-from devmind.curriculum.exam import wilson
+from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
+from devmind.curriculum.exam import bootstrap, wilson
 from devmind.curriculum.machine import gflops
-from devmind.curriculum.stage import Context
+from devmind.learners.gradient import summed
 from devmind.raised import raised
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds import make as make_world
 from devmind.worlds.pointmaze import TASKS, PointMazeRules
 from stages.planning import parts
-from stages.planning.planner import TRUNK, PlannerHead
+from stages.planning.planner import PlannerHead
 from stages.planning.reinforce.plans import holding
-from stages.planning.route import exam
+from stages.planning.route import lesson as route
+from stages.planning.route import trips
 
-COLD_S, WARM_S = 0.5, 0.1
-"""Goals."""
-STEPS, MOVES, CANDIDATES = "steps of the points", "steps of the moves", "candidates"
-SET_BY = {STEPS: "steps", MOVES: "word_steps", CANDIDATES: "candidates"}
-"""What is varied, and the planner's attribute for it."""
+COLD_S, WARM_S, RATIO = 0.5, 0.1, 0.5
+"""Goals: of a plan from noise and from the last plan, and of our step by the UNet's."""
+HORIZON, BATCHES = 64, (1, 64)
+"""The points of a plan, and the rows of a step that is timed."""
+TOLD = 64
+"""Channels in which the UNet reads the condition."""
+OURS, UNET = "ours", "unet"
+UNET_STEPS = (5, 15, 50)
+"""Denoising steps of the UNet's plans: as many as our points have, as many as our plans have in all, and many."""
 
 
 class First(NamedTuple):
@@ -59,60 +72,95 @@ class First(NamedTuple):
     candidates: np.ndarray
 
 
+class UNetDenoiser(ModelMixin, ConfigMixin):
+    """`UNet1DModel` with the interface of `HybridDenoiser`, for trajectories alone.
+
+    Args:
+        horizon: points, a multiple of four; channels: numbers of a point; words: as of `HybridDenoiser`, unused.
+        condition, told_by: numbers of a token of the condition, and its tokens.
+        width: channels of the first of three levels; each next level has twice as many.
+        levels: noise levels in teaching, by which the time embedding counts.
+    """
+
+    @register_to_config
+    def __init__(
+        self,
+        channels: int,
+        horizon: int,
+        words: int,
+        condition: int,
+        told_by: int,
+        width: int,
+        levels: int,
+        length: int = 0,
+    ) -> None:
+        super().__init__()
+        self.tell = nn.Linear(condition * told_by, TOLD)
+        self.unet = UNet1DModel(
+            in_channels=channels * (SPREAD_OUT + 1) + 1 + TOLD,
+            out_channels=channels,
+            down_block_types=("DownResnetBlock1D",) * 3,
+            up_block_types=("UpResnetBlock1D",) * 2,
+            mid_block_type="MidResTemporalBlock1D",
+            out_block_type="OutConv1DBlock",
+            block_out_channels=(width, 2 * width, 4 * width),
+            time_embedding_type="positional",
+            act_fn="mish",
+            layers_per_block=1,
+            use_timestep_embedding=True,
+            flip_sin_to_cos=False,
+            freq_shift=1,
+        )
+
+    def forward(
+        self,
+        trajectory: Tensor,
+        given: Tensor,
+        level: Tensor,
+        symbols: Tensor,
+        masked: Tensor,
+        condition: Tensor,
+        present: Tensor,
+        hint: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The clean trajectory [B, H, C] and logits of no symbols [B, 0, words]; see `HybridDenoiser.forward`."""
+        n, horizon = trajectory.shape[:2]
+        mark = given[..., None].to(trajectory.dtype)
+        told = (self.hint(condition, present) if hint is None else hint)[:, None].expand(-1, horizon, -1)
+        seen = torch.cat((spread_out(trajectory), mark, mark * trajectory, told), -1).transpose(1, 2)
+        timestep = self.config["levels"] * level - 1
+        clean = self.unet(seen, timestep.expand(n)).sample.transpose(1, 2)
+        return clean, clean.new_zeros(n, 0, self.config["words"])
+
+    def hint(self, condition: Tensor, present: Tensor) -> Tensor:
+        """What the condition tells [B, TOLD], the same in all steps."""
+        told: Tensor = self.tell((condition * present[..., None]).flatten(1))
+        return told
+
+
 def main() -> None:
-    """Measure, and print each row at once."""
+    """Measure the named parts, by default all; print each row at once."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--agent",
-        type=Path,
-        metavar="DIR",
-        help="an agent taught `route`, or after-planning; without it, plans are only timed",
-    )
-    parser.add_argument("--size", default="nursery", help="size of the untaught agent, if no --agent is given")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1], help="threads of torch; agents step with one")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; default: all")
+    parser.add_argument("--agent", help="who plans in `latency`: saved, or a packaged one; default: an untaught one")
+    parser.add_argument("--size", default="nursery", help="of untaught agents")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--turns", type=int, default=20, help="turns over which medians are taken")
-    parser.add_argument("--mazes", nargs="+", default=["medium", "large"], help="mazes of first plans")
-    parser.add_argument("--pairs", type=int, default=200, help="pairs of cells of each maze")
-    parser.add_argument("--steps", type=int, nargs="*", default=[1, 2, 5, 10, 20], help="denoising steps of the points")
-    parser.add_argument("--moves", type=int, nargs="*", default=[1, 2, 5, 10, 20], help="denoising steps of the moves")
-    parser.add_argument("--candidates", type=int, nargs="*", default=[1, 2, 5, 10, 20, 50])
-    parser.add_argument("--maze", default="medium", help="maze of episodes")
-    parser.add_argument("--episodes", type=int, default=0, help="episodes that are walked with each setting")
-    parser.add_argument("--ticks", type=int, help="ticks after which episodes are cut; default: 1,000")
-    parser.add_argument(
-        "--no-trunk", action="store_true", help="silence the trunk's features, for a planner taught alone"
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE.svg", help="the plot of success")
+    parser.add_argument("--maze", default="medium", help="maze of lessons and first plans")
+    parser.add_argument("--steps", type=int, default=600, help="optimizer steps of the lesson")
+    parser.add_argument("--rows", type=int, default=256, help="plans of a step")
+    parser.add_argument("--rate", type=float, default=2.0, help="times the lesson's rates")
+    parser.add_argument("--every", type=int, default=100, help="steps between two points of the curve")
+    parser.add_argument("--pairs", type=int, default=200, help="pairs of cells")
+    parser.add_argument("--tiny", action="store_true", help="only show that everything runs")
     asked = parser.parse_args()
-    print(f"one core {gflops():.0f} GFLOP/s (float32); torch {torch.__version__}, {cores()} core(s)")
-    agent = planner_of(asked.agent, asked.size)
-    print(f"\n{f'ms, {asked.turns} turns':28} {'cold':>8} {'warm':>8} {'following':>10}")
-    for threads in asked.threads:
-        with intra_op_threads(threads):
-            latency(agent, asked.turns, threads)
-    if asked.agent is not None:
-        with tempfile.TemporaryDirectory() as folder, intra_op_threads(1):
-            context = Context(RunConfig(size=agent.config.size), 0, "cpu", Path(folder), make_world)
-            head_of(agent).silenced = frozenset({TRUNK} if asked.no_trunk else ())
-            success(agent, context, asked)
-            if asked.out is not None:
-                print(f"plot: {asked.out}")
-
-
-def planner_of(folder: Path | None, size: str) -> Agent:
-    """The saved agent, or an untaught one, which plans as fast."""
-    if folder is not None:
-        return Agent.from_pretrained(raised().get(str(folder), folder)).eval()
-    agent = Agent(AgentConfig(size=size))
-    parts.admit(agent)
-    return agent.eval()
-
-
-def head_of(agent: Agent) -> PlannerHead:
-    """The planner."""
-    head = agent.head(parts.ROUTE)
-    assert isinstance(head, PlannerHead)
-    return head
+    if asked.tiny:
+        asked.size, asked.turns, asked.steps, asked.rows, asked.every, asked.pairs = "tiny", 1, 2, 4, 1, 4
+    print(f"one core {gflops():.0f} GFLOP/s (float32); torch {torch.__version__}, {cores()} core(s), seed {asked.seed}")
+    with intra_op_threads(1):
+        for name in asked.parts or PARTS:
+            print(f"\n{name}", flush=True)
+            PARTS[name](asked)
 
 
 def timed(work: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
@@ -122,22 +170,29 @@ def timed(work: Callable[[], Any], clock: Callable[[], float] = time.perf_counte
     return 1000 * (clock() - begun_s)
 
 
-def latency(agent: Agent, turns: int, threads: int) -> None:
-    """A tick in which a row plans from noise, one in which it plans from the last plan, and one in which it follows."""
-    medians = np.array([ticks(agent) for _ in range(turns + 1)][1:])
-    own = np.array([ticks(agent, time.process_time) for _ in range(turns)])
-    rows = {"median": np.median(medians, 0), "least": medians.min(0), "median, CPU": np.median(own, 0)}
-    for what, row in rows.items():
-        print(f"{f'a tick, {threads} thread(s), {what}':28} {row[0]:8.1f} {row[1]:8.1f} {row[2]:10.1f}")
-    for name, value, goal in zip(("cold", "warm"), np.median(medians, 0), (COLD_S, WARM_S), strict=False):
-        verdict = "reached" if value <= 1000 * goal else "missed"
-        print(f"  {name}, median <= {1000 * goal:.0f} ms: {verdict}", flush=True)
+def latency(asked: argparse.Namespace) -> None:
+    """Print a tick in which a row plans from noise, one in which it plans from the last plan, and one that follows."""
+    if asked.agent is not None:
+        agent = Agent.from_pretrained(raised().get(asked.agent, Path(asked.agent))).eval()
+    else:
+        agent = Agent(AgentConfig(size=asked.size))
+        parts.admit(agent)
+        agent.eval()
+    wall = np.array([ticks(agent) for _ in range(asked.turns + 1)][1:])
+    own = np.array([ticks(agent, time.process_time) for _ in range(asked.turns)])
+    print(f"{f'ms a tick, {asked.turns} turns':28} {'cold':>8} {'warm':>8} {'following':>10}")
+    for what, row in (("median", np.median(wall, 0)), ("least", wall.min(0)), ("median, CPU", np.median(own, 0))):
+        print(f"{what:28} {row[0]:8.1f} {row[1]:8.1f} {row[2]:10.1f}")
+    for name, value, goal in zip(("cold", "warm"), np.median(wall, 0), (COLD_S, WARM_S), strict=False):
+        print(
+            f"  {name}, median <= {1000 * goal:.0f} ms: {'reached' if value <= 1000 * goal else 'missed'}", flush=True
+        )
 
 
 @torch.inference_mode()
 def ticks(agent: Agent, clock: Callable[[], float] = time.perf_counter) -> tuple[float, float, float]:
     """Milliseconds of three ticks of a new row: cold, warm, following."""
-    actor, head = Actor(agent, 1, effectors=[parts.WALK]), head_of(agent)
+    actor, head = Actor(agent, 1, effectors=[parts.WALK]), agent.head(parts.ROUTE)
     senses = make_world("pointmaze", "medium", [0]).observe()
     cold = timed(lambda: actor(senses, np.array([True])), clock)
     follows = timed(lambda: actor(senses, np.array([False])), clock)
@@ -147,40 +202,6 @@ def ticks(agent: Agent, clock: Callable[[], float] = time.perf_counter) -> tuple
     reached = actor.state.carry[f"kept.{parts.ROUTE}"]["plan"][:, head.follow // head.stride]
     there = {**senses, "body": reached.numpy().copy()}
     return cold, timed(lambda: actor(there, np.array([False])), clock), follows
-
-
-def success(agent: Agent, context: Context, asked: argparse.Namespace) -> None:
-    """First plans, and walks if asked for, by steps and by candidates."""
-    head, found = head_of(agent), dict[str, dict[int, list[First]]]()
-    usual = {name: getattr(head, name) for name in (*SET_BY.values(), "warm_steps")}
-    seeds = {maze: exam_seeds(asked.pairs, context.seed, "first plans", maze) for maze in asked.mazes}
-    print(f"\nfirst plans that cross no wall, {asked.pairs} pairs of cells a maze; chosen [95 %], all candidates")
-    else_ = (
-        f"{usual['steps']} steps of the points, {usual['word_steps']} of the moves, {usual['candidates']} candidates"
-    )
-    print(f"else {else_}")
-    print(f"{'':20} {'n':>4}  " + "  ".join(f"{maze:28}" for maze in asked.mazes) + f"{'plan, ms':>9}")
-    for kind, settings in ((STEPS, asked.steps), (MOVES, asked.moves), (CANDIDATES, asked.candidates)):
-        for setting in settings:
-            for name, value in usual.items():
-                setattr(head, name, value)
-            setattr(head, SET_BY[kind], setting)
-            if kind == STEPS:
-                # As for the agent's own settings: continuing the last plan takes more than half as many steps.
-                head.warm_steps = max(1, round(setting * usual["warm_steps"] / usual["steps"]))
-            came = [first_plans(head, maze, seeds[maze]) for maze in asked.mazes]
-            found.setdefault(kind, {})[setting] = came
-            plan_ms = float(np.median([ticks(agent, time.process_time)[0] for _ in range(5)]))
-            print(f"{kind:20} {setting:4}" + "".join(map(told, came)) + f" {plan_ms:8.1f}", flush=True)
-            if asked.out is not None:  # as far as it got: the run may be stopped
-                asked.out.write_text(plot(found, asked.mazes, asked.pairs), encoding="utf-8")
-            if asked.episodes:
-                walked = walk_of(agent, context, asked, exam_seeds(asked.episodes, context.seed, "route", asked.maze))
-                low, high = wilson(int(walked.arrived.sum()), asked.episodes)
-                print(f"{'':25}  arrived {walked.arrived.mean():.3f} [{low:.3f}, {high:.3f}]", end="")
-                print(f" of {asked.episodes} in {asked.maze}, SPL {walked.spl.mean():.3f}", flush=True)
-    for name, value in usual.items():
-        setattr(head, name, value)
 
 
 @torch.inference_mode()
@@ -199,65 +220,131 @@ def told(first: First) -> str:
     return f"  {first.chosen.mean():.3f} [{low:.3f}, {high:.3f}] {first.candidates.mean():.3f} "
 
 
-def paired(ours: np.ndarray, theirs: np.ndarray) -> str:
-    """The mean difference on the same episodes with its 95 % interval, by bootstrap."""
-    apart = ours - theirs
-    means = apart[numpy_rng("paired").integers(len(apart), size=(2000, len(apart)))].mean(1)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return f"{apart.mean():+.3f} [{low:+.3f}, {high:+.3f}]"
+def planners(size: str, seed: int) -> Agent:
+    """An untaught agent with a planner of 64 points of each kind, under its name."""
+    agent = Agent(AgentConfig(size=size, seed=seed))
+    parts.admit(agent)
+    options: dict[str, Any] = {**parts.SIZES[size], "horizon": HORIZON, "stride": parts.STRIDE, "doubt": 0.0}
+    for name, length in ((OURS, HORIZON), (UNET, 0)):
+        own = {**options, "words": len(parts.WORDS), "length": length}
+        agent.add_head(
+            name, "head.planning-route", tap=parts.TAP, effector=parts.WALK, stage=parts.NAME, options=own, standby=True
+        )
+    torch.manual_seed(seed)
+    agent.head(UNET).denoiser = peer(agent.head(UNET), count(agent.head(OURS).denoiser))
+    return agent.eval()
 
 
-def walk_of(agent: Agent, context: Context, asked: argparse.Namespace, seeds: np.ndarray) -> exam.Walked:
-    """The exam's episodes with the agent's current settings."""
-    with torch.inference_mode():
-        actor = Actor(agent, len(seeds), effectors=[parts.WALK])
-        return exam.walk(actor, context, asked.maze, seeds, ticks=asked.ticks)
+def count(network: nn.Module) -> int:
+    """Its parameters."""
+    return sum(value.numel() for value in network.parameters())
 
 
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 320, 260, 44, 40, 44, 16
-COLOURS = ("#1f5fbf", "#c0561f", "#2f8f4f", "#7f3fbf")
+def peer(head: PlannerHead, parameters: int) -> UNetDenoiser:
+    """A UNet for this planner, with about that many parameters."""
+    form = {name: head.denoiser.config[name] for name in ("channels", "horizon", "words", "condition", "told_by")}
+    levels = head.scheduler.config.num_train_timesteps
+
+    def made(width: int) -> UNetDenoiser:
+        return UNetDenoiser(**form, width=width, levels=levels)
+
+    return made(min(range(16, 129, 8), key=lambda width: abs(count(made(width)) - parameters)))
 
 
-def plot(found: Mapping[str, Mapping[int, Sequence[First]]], mazes: Sequence[str], pairs: int) -> str:
-    """A panel for each kind of setting, a line for each maze; a self-contained SVG."""
-    panels = "".join(panel(kind, rows, mazes, number * WIDTH) for number, (kind, rows) in enumerate(found.items()))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH * len(found)} {HEIGHT}" font-family="sans-serif" '
-        f'font-size="11"><rect width="100%" height="100%" fill="white"/><text x="{LEFT}" y="14">First plans that cross '
-        f"no wall, {pairs} pairs of cells a maze, 95 % intervals</text>{panels}</svg>\n"
+def step(asked: argparse.Namespace) -> None:
+    """Print one denoising step of each, in turn, in CPU milliseconds: either may be interrupted."""
+    agent = planners(asked.size, asked.seed)
+    print(f"{f'ms a step, horizon {HORIZON}':28} {'ours':>8} {'UNet':>8} {'ratio':>7}  goal")
+    for rows in BATCHES:
+        with torch.inference_mode():
+            mine, theirs = (step_of(agent.head(name).denoiser, rows) for name in (OURS, UNET))
+            turns = [[timed(one, time.process_time) for one in (mine, theirs)] for _ in range(asked.turns + 2)]
+        found = np.array(turns[2:])
+        ratio, (a, b) = float(np.median(found[:, 0] / found[:, 1])), np.median(found, 0)
+        verdict = "reached" if ratio <= RATIO else "missed"
+        print(f"{f'batch {rows}':28} {a:8.2f} {b:8.2f} {ratio:7.2f}  <= {RATIO} {verdict}", flush=True)
+
+
+def step_of(denoiser: Any, rows: int) -> Callable[[], Any]:
+    """One step as in the pipeline: what ours recalls of the condition exists by then."""
+    form, generator = denoiser.config, torch.Generator().manual_seed(0)
+    x = torch.randn(rows, HORIZON, 2, generator=generator)
+    condition = torch.randn(rows, form["told_by"], form["condition"], generator=generator)
+    present = torch.ones(rows, form["told_by"], dtype=torch.bool)
+    given = torch.zeros(rows, HORIZON, dtype=torch.bool)
+    symbols, level = torch.full((rows, form["length"]), form["words"]), torch.full((rows,), 0.5)
+    hint = {"hint": denoiser.hint(condition, present)} if hasattr(denoiser, "hint") else {}
+    return lambda: denoiser(x, given, level, symbols, level, condition, present, **hint)
+
+
+def learner_of(agent: Agent, name: str, asked: argparse.Namespace) -> route.RouteLearner:
+    """The lesson's learner for one planner."""
+
+    def loss(agent: Agent, batch: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        head = agent.head(name)
+        of = {key: batch[key] for key in ("plan", "symbols", "ahead", "walk")}
+        of["symbols"] = of["symbols"][:, : head.denoiser.config["length"]]
+        return summed(head.thinking(batch["body"], batch["goal"], batch["maze"]).losses(of))
+
+    rate = asked.rate * route.LEARNING_RATE
+    learner = route.RouteLearner(agent, loss, seed=asked.seed, learning_rate=rate, trains=(f"heads.{name}.",))
+    learner.steps, learner.orthogonal = asked.steps, (f"heads.{name}.denoiser.",)
+    learner.muon_rate = asked.rate * route.RouteLearner.muon_rate
+    return learner
+
+
+def lesson(asked: argparse.Namespace) -> None:
+    """Teach both planners the same batches, print how they get on, and compare their first plans."""
+    agent = planners(asked.size, asked.seed)
+    learners = {name: learner_of(agent, name, asked) for name in (OURS, UNET)}
+    for name in learners:
+        print(f"{name}: {count(agent.head(name).denoiser):,} parameters")
+    shown = trips.made(asked.maze, asked.seed, route.ORACLE_TICKS[asked.size])
+    ways = [trips.joined(shown, route.JOINED[asked.size], numpy_rng(asked.seed, "joined", asked.maze))]
+    pairs, cpu_s = exam_seeds(asked.pairs, asked.seed, "plan unet", asked.maze), dict.fromkeys(learners, 0.0)
+    print(
+        f"{asked.steps} steps of {asked.rows} plans of {HORIZON} points in {asked.maze}; {asked.pairs} pairs of cells"
     )
+    print(f"{'step':>6} {'':12} {'CPU s':>7}  first plans that hold: chosen of 8 [95 %], all candidates")
+    for number in range(asked.steps):
+        batch = trips.batch(ways, 1, 1, asked.rows, numpy_rng(asked.seed, "plan unet", number), HORIZON)["asked"]
+        agent.train()
+        for name, learner in learners.items():
+            torch.manual_seed(number)
+            cpu_s[name] += timed(partial(learner.update, batch, number), time.process_time) / 1000
+        agent.eval()
+        if (number + 1) % asked.every == 0 or number + 1 == asked.steps:
+            for name in learners:
+                first = told(first_plans(agent.head(name), asked.maze, pairs))
+                print(f"{number + 1:6} {name:12} {cpu_s[name]:7.0f}{first}", flush=True)
+    compare(agent, asked, pairs)
 
 
-def panel(kind: str, rows: Mapping[int, Sequence[First]], mazes: Sequence[str], left: int) -> str:
-    """The shares of one kind of setting; settings are spaced equally, and mazes stand a little aside of each other."""
-    x0, x1, y0, y1 = left + LEFT, left + WIDTH - RIGHT, HEIGHT - BOTTOM, TOP
+def compare(agent: Agent, asked: argparse.Namespace, pairs: np.ndarray) -> None:
+    """Print first plans by symbols and points, by points alone, and by a UNet with as many or more steps."""
+    ours: PlannerHead = agent.head(OURS)
+    ways = {f"{OURS}, {ours.word_steps} + {ours.steps} steps": (OURS, ours.steps, frozenset())}
+    ways[f"{OURS}, points alone, {ours.steps} steps"] = (OURS, ours.steps, frozenset({SYMBOLS}))
+    ways |= {f"{UNET}, {steps} steps": (UNET, steps, frozenset()) for steps in UNET_STEPS}
+    print(f"\n{'after the lesson':30} {'ms a plan':>9}  chosen of 8 [95 %], all")
+    found = dict[str, np.ndarray]()
+    for what, (name, steps, silenced) in ways.items():
+        head = agent.head(name)
+        usual, head.steps, head.silenced = head.steps, steps, silenced
+        plan_one = partial(first_plans, head, asked.maze, exam_seeds(1, "plan unet"))
+        times = [timed(plan_one, time.process_time) for _ in range(asked.turns + 1)]
+        came = first_plans(head, asked.maze, pairs)
+        found[what] = came.chosen.astype(float)
+        print(f"{what:30} {np.median(times[1:]):9.1f}{told(came)}", flush=True)
+        head.steps, head.silenced = usual, frozenset()
+    first, *others = found
+    for other in others:
+        apart = found[first] - found[other]
+        low, high = bootstrap(apart, 2000, "planning")
+        print(f"{first} above {other}: {apart.mean():+.3f} [{low:+.3f}, {high:+.3f}], paired", flush=True)
 
-    def x(number: int, maze: int) -> float:
-        return x0 + (x1 - x0) * (number + 0.5) / len(rows) + 6 * (maze - (len(mazes) - 1) / 2)
 
-    def y(share: float) -> float:
-        return y0 + (y1 - y0) * share
-
-    drawn = [f'<path d="M{x0} {y1}V{y0}H{x1}" fill="none" stroke="black"/>']
-    drawn.append(f'<text x="{x1}" y="{y0 + 28}" text-anchor="end">{kind}</text>')
-    for share in (0.0, 0.5, 1.0):
-        drawn.append(f'<text x="{x0 - 4}" y="{y(share) + 4:.1f}" text-anchor="end">{100 * share:.3g} %</text>')
-    for number, setting in enumerate(rows):
-        middle = x0 + (x1 - x0) * (number + 0.5) / len(rows)
-        drawn.append(f'<text x="{middle:.1f}" y="{y0 + 14}" text-anchor="middle">{setting}</text>')
-    for maze, name in enumerate(mazes):
-        colour, points = COLOURS[maze % len(COLOURS)], []
-        for number, came in enumerate(rows.values()):
-            chosen = came[maze].chosen
-            across, down = x(number, maze), y(float(chosen.mean()))
-            low, high = wilson(int(chosen.sum()), len(chosen))
-            drawn.append(f'<path d="M{across:.1f} {y(low):.1f}V{y(high):.1f}" stroke="{colour}"/>')
-            drawn.append(f'<circle cx="{across:.1f}" cy="{down:.1f}" r="2.5" fill="{colour}"/>')
-            points.append(f"{across:.1f},{down:.1f}")
-        drawn.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        drawn.append(f'<text x="{x1}" y="{y0 - 8 - 12 * maze}" text-anchor="end" fill="{colour}">{name}</text>')
-    return "".join(drawn)
-
+PARTS: dict[str, Callable[[argparse.Namespace], None]] = dict(latency=latency, step=step, lesson=lesson)
 
 if __name__ == "__main__":
     main()

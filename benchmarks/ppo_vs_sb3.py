@@ -6,8 +6,7 @@ RL Zoo; ours were tuned on seeds from 1000 on, which are not used here. Imports 
 clock.
 
 The environments' share of the seconds is reported separately: Stable-Baselines3 steps eight Gymnasium environments one
-by one, under its Monitor, and devmind a batch in NumPy. The third row is the drill `balance` as in the reflex stage,
-with an agent's own arc and critic.
+by one, under its Monitor, and devmind a batch in NumPy.
 
     OMP_NUM_THREADS=1 python benchmarks/ppo_vs_sb3.py --seeds 10
 """
@@ -17,10 +16,9 @@ from __future__ import annotations
 import argparse
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,28 +27,16 @@ from torch import Tensor, nn
 
 from devmind import worlds
 from devmind.acting import Senses
-from devmind.agent.agent import Agent
-from devmind.agent.config import AgentConfig
 from devmind.agent.output import Categorical
-from devmind.config import load
-from devmind.curriculum.stage import Context
 from devmind.learners.ppo import PPO, collect, improve
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
 from devmind.worlds.restarting import Restarting
-from stages.reflex import parts
-from stages.reflex.lessons import DRILLS, MOTOR_CYCLE, STEPS, motor_learner
 
 GOAL_RETURN, WINDOW, MOST_STEPS = 475.0, 100, 100_000
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Settings of our side. The learning rate and the clip fall linearly to zero over MOST_STEPS."""
-
-    rows: int = 8
-    length: int = 32
-    ppo: PPO = field(default_factory=lambda: PPO(0.98, 0.8, epochs=12, batches=1))
-    learning_rate: float = 1.5e-3
+ROWS, LENGTH, RATE, OURS = 8, 32, 1.5e-3, PPO(0.98, 0.8, epochs=12, batches=1)
+"""Settings of our side. The learning rate and the clip fall linearly to zero over MOST_STEPS."""
 
 
 class Result(NamedTuple):
@@ -68,10 +54,9 @@ def is_solved(finished: Sequence[float]) -> bool:
 
 
 class Clock:
-    """CPU-seconds of environment steps, and the lengths of the episodes that ended in them."""
+    """CPU-seconds of environment steps."""
 
-    def __init__(self) -> None:
-        self.seconds, self.finished = 0.0, list[int]()
+    seconds = 0.0
 
 
 @contextmanager
@@ -83,8 +68,6 @@ def clocked(kind: type[Any], name: str) -> Iterator[Clock]:
         began = time.process_time()
         stepped = method(world, *given)
         clock.seconds += time.process_time() - began
-        if getattr(world, "reached", None) is not None:
-            clock.finished += world.reached.tick[stepped[2] | stepped[3]].tolist()
         return stepped
 
     setattr(kind, name, step)
@@ -137,44 +120,25 @@ def _orthogonal(n: int, rows_: int, columns: int, gain: float, generator: torch.
     return nn.Parameter(weights)
 
 
-def train_ours(seed: int, most_steps: int = MOST_STEPS, settings: Settings | None = None) -> Result:
+def train_ours(seed: int, most_steps: int = MOST_STEPS) -> Result:
     """Train `devmind.learners.ppo`, as in the reflex stage, on devmind's CartPole."""
-    settings = settings or Settings()
     began = time.process_time()
     generator = torch_generator("ppo", seed)
     network = Network(generator)
-    start = worlds.make("cartpole", "", lesson_seeds(settings.rows, seed))
+    start = worlds.make("cartpole", "", lesson_seeds(ROWS, seed))
     world = Restarting(start, numpy_rng("cartpole-starts", seed))
-    optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, eps=1e-5, fused=True)
-    first, steps = np.ones(settings.rows, bool), 0
+    optimizer = torch.optim.Adam(network.parameters(), lr=RATE, eps=1e-5, fused=True)
+    first, steps = np.ones(ROWS, bool), 0
     with clocked(Restarting, "step") as clock:
         while steps < most_steps and not is_solved(world.finished[-WINDOW:]):
             left = 1 - steps / MOST_STEPS
             for group in optimizer.param_groups:
-                group["lr"] = settings.learning_rate * left
-            rollout = collect(network, world, settings.length, generator, first)
-            ppo = replace(settings.ppo, clip=settings.ppo.clip * left)
+                group["lr"] = RATE * left
+            rollout = collect(network, world, LENGTH, generator, first)
+            ppo = replace(OURS, clip=OURS.clip * left)
             improve(network, optimizer, rollout, ppo, generator, [list(network.parameters())])
-            first, steps = rollout.last[-1].numpy(), steps + settings.rows * settings.length
+            first, steps = rollout.last[-1].numpy(), steps + ROWS * LENGTH
     return Result(steps, time.process_time() - began, is_solved(world.finished[-WINDOW:]), clock.seconds)
-
-
-def train_drill(seed: int, most_updates: int | None = None) -> Result:
-    """Train the drill `balance` of the reflex stage, with at most as many updates as the lesson `motor` has of it."""
-    config = load("nursery", {"seed": seed, "device": "cpu"})
-    agent = Agent(AgentConfig(size="nursery", seed=seed))
-    parts.admit(agent)
-    learner = motor_learner(agent, Context(config, seed, "cpu", Path("unused"), worlds.make))
-    learner.steps = STEPS["motor"]["nursery"]
-    turns = [at for at in range(learner.steps) if MOTOR_CYCLE[at % len(MOTOR_CYCLE)] == "balance"][:most_updates]
-    drill, updates, began = DRILLS["balance"], 0, time.process_time()
-    with clocked(Restarting, "step") as clock:
-        learner.begin(0)
-        while updates < len(turns) and not is_solved(clock.finished[-WINDOW:]):
-            learner.update({"drill": "balance"}, turns[updates])
-            updates += 1
-    cpu_s = time.process_time() - began
-    return Result(updates * drill.rows * drill.ticks, cpu_s, is_solved(clock.finished[-WINDOW:]), clock.seconds)
 
 
 def train_sb3(seed: int, most_steps: int = MOST_STEPS) -> Result:
@@ -223,17 +187,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10, help="number of seeds on both sides")
     parser.add_argument("--first-seed", type=int, default=0, help="the first seed")
-    arguments = parser.parse_args()
-    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+    parser.add_argument("--tiny", action="store_true", help="only show that everything runs: a few steps of one seed")
+    asked = parser.parse_args()
     torch.set_num_threads(1)
-    train_ours(10_000, most_steps=2048)
-    train_sb3(10_000, most_steps=512)
-    train_drill(10_000, most_updates=2)
-    learners = {"devmind": train_ours, "sb3": train_sb3, "drill": train_drill}
+    learners: dict[str, Callable[..., Result]] = {"devmind": train_ours, "sb3": train_sb3}
+    warm_ups = {"devmind": 2048, "sb3": 512}
+    for name, train in learners.items():
+        train(10_000, warm_ups[name])
     found: dict[str, list[Result]] = {name: [] for name in learners}
-    for seed in seeds:
+    for seed in range(asked.first_seed, asked.first_seed + (1 if asked.tiny else asked.seeds)):
         for name, train in learners.items():
-            found[name].append(result := train(seed))
+            found[name].append(result := train(seed, warm_ups[name]) if asked.tiny else train(seed))
             note = "" if result.solved else "  not solved"
             print(
                 f"seed {seed}  {name:8s}{result.steps:7d} steps {result.cpu_s:7.2f} CPU-s,"
@@ -247,8 +211,7 @@ def main() -> None:
             f"  steps {steps[0]:.0f} {steps[1]:.0f} {steps[2]:.0f}  CPU-s {cpu_s[0]:.2f} {cpu_s[1]:.2f} {cpu_s[2]:.2f}"
             "  (quartiles; unsolved ones count until their stop)"
         )
-    for name in ("devmind", "drill"):
-        print(f"{name} / sb3, medians: {compared(found[name], found['sb3'])}")
+    print(f"devmind / sb3, medians: {compared(*found.values())}")
 
 
 def compared(ours: Sequence[Result], theirs: Sequence[Result]) -> str:

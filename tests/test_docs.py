@@ -185,6 +185,18 @@ def make_file(path: Path) -> None:
         film.release()
 
 
+def test_a_page_names_no_script_that_is_gone_but_by_its_commit() -> None:
+    """Log and CHANGELOG tell what was done with the scripts of their day."""
+    named = [
+        f"{page.relative_to(ROOT)}: {script}"
+        for page in (*PAGES, *ROOT.glob("devmind/**/*.md"))
+        if page.name != "CHANGELOG.md" and not page.is_relative_to(ROOT / "docs" / "log") and page.name != "log.md"
+        for script in re.findall(r"(?<!:)\bbenchmarks/\w+\.py", page.read_text(encoding="utf-8"))
+        if not (ROOT / script).is_file()
+    ]
+    assert not named, f"Gone scripts are seen by `git show COMMIT:benchmarks/NAME.py`: {', '.join(named)}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_resolves(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -3,10 +3,10 @@
 Distances are 1 - cosine. The evidence for a name is a log ratio of two distances, as in Lowe 2004's ratio test. It
 means the same where all things look alike (digits) and where they do not (a cup and a dog), for sight and for sound.
 
-`benchmarks/fit_names.py` computes the weights. It teaches one to five names, by one to five examples each, of kinds
-that are no built-in strangers (made-up sounds, things of the nursery, the digits that come with scikit-learn). Then it
-asks for things of those names and for others, half and half, and fits the logistic (Platt 1999) on whether the nearest
-name was right.
+The weights were computed by `git show af69618b:benchmarks/fit_names.py`. It teaches one to five names, by one to five
+examples each, of kinds that are no built-in strangers (made-up sounds, things of the nursery, the digits that come with
+scikit-learn). Then it asks for things of those names and for others, half and half, and fits the logistic (Platt 1999)
+on whether the nearest name was right.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def check_reading(agent: Agent) -> None:
     """
     if reader(agent).patched:
         raise ConfigError(
-            "By patches of eight bytes language is read only, not spoken: benchmarks/read_text.py teaches that. Set "
+            "By patches of eight bytes language is read only, not spoken, and no lesson teaches that. Set "
             "text.tokenizer to bytes, bpe, own or a file tokenizer.json."
         )
 

@@ -27,8 +27,7 @@ LARGEST_LAG = 12
 EAR_DELAY_SAMPLES = 10.0
 """The delay between the ears of a sound from the side, about 0.6 ms."""
 ODD_COLOUR = 50.0
-"""Least distance of a thing's pixels from the picture's median colour, of 255. Chosen on 200 rooms of lesson seeds by
-`benchmarks/rule_thresholds.py`."""
+"""Least distance of a thing's pixels from the picture's median colour, of 255. Chosen on 200 rooms of lesson seeds."""
 LOUDER, LARGER = 1.25, 0.0015
 """Thresholds of withdrawing: the ratio of the loudest samples of two ticks, and the growth of a blob as a share of the
 picture. Chosen on 1,600 rooms of lesson seeds by the same script, with at most 2 % false alarms: 0.899 of events at

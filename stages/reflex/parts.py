@@ -19,7 +19,7 @@ STARTLE_SENSES = ("sight", "periphery", "sound")
 WITHDRAW_TABLE = [[0.0], [-1.0]]
 STARTLE_THRESHOLD = 0.25
 LOOK_THRESHOLD = 0.06
-"""Shortest turn made, as a share of 25 degrees a tick. Chosen on lesson seeds by `benchmarks/look_threshold.py`."""
+"""Shortest turn made, as a share of 25 degrees a tick. Chosen on lesson seeds."""
 OWN_OPTIONS: dict[str, dict[str, object]] = {"move_trunk": {"threshold": 0.5}}
 """Options in which a head on the trunk differs from the head it copies: its probabilities of an event are taught by the
 truth, not by rewards."""

@@ -1,4 +1,4 @@
-"""The batched search against trees of mctx, node by node (`benchmarks/golden_trees.py` wrote them)."""
+"""The batched search against trees of mctx, node by node (`tests/algorithms/golden_trees.py` wrote them)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from devmind.algorithms.tree_search import Expanded, Roots, gumbel_search, puct_search
+from devmind.algorithms.tree_search import Expanded, Roots, gumbel_search
 
 CASES = json.loads(Path(__file__).with_name("golden_trees.json").read_text(encoding="utf-8"))["cases"]
 OURS = {
@@ -47,10 +47,10 @@ def searched(case: dict[str, Any]):
 
     at = model["roots"]
     roots = Roots(Numbers(at), model["logits"][at], model["value"][at], model["legal"])
-    return (puct_search if case["kind"] == "puct" else gumbel_search)(roots, expand, case["simulations"])
+    return gumbel_search(roots, expand, case["simulations"])
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{case['kind']} {number}" for number, case in enumerate(CASES)])
+@pytest.mark.parametrize("case", CASES, ids=["one player", "two players"])
 def test_every_node_equals_that_of_mctx(case: dict[str, Any]) -> None:
     found = searched(case)
     assert found.action.tolist() == case["found"]["action"]

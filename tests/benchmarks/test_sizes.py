@@ -29,12 +29,11 @@ STAGE, LESSON = "memory", "things"
 def sizes(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     yield importlib.import_module("sizes")
-    for name in ("sizes", "fake_steps"):
-        sys.modules.pop(name, None)
+    sys.modules.pop("sizes", None)
 
 
 def test_live_bytes_counts_each_live_storage_once(sizes: ModuleType) -> None:
-    with sizes.fake_steps.LiveBytes() as counter:
+    with sizes.LiveBytes() as counter:
         first = torch.zeros(1000)
         second = first + 1
         view = second[:10]
@@ -66,7 +65,7 @@ def test_predicted_sizes_of_a_lesson_equal_measured_sizes(
     learner: Any = lesson.make_learner(agent, context)
     learner.steps, batch = 2, next(iter(lesson.make_batches(agent, context, 2)))
     agent.train()
-    with sizes.fake_steps.LiveBytes() as counter:
+    with sizes.LiveBytes() as counter:
         loss, _ = learner.loss(agent, batch)
         saved = counter.live
     loss.backward()
@@ -86,8 +85,8 @@ def test_failed_prediction_is_reported_and_exits_nonzero(
     def broken(*_: Any) -> dict[str, Any]:
         raise TypeError("a lesson of another kind")
 
-    monkeypatch.setattr(sizes.fake_steps, "newborn", lambda size, stages: Agent(AgentConfig(size=size)))
-    monkeypatch.setattr(sizes.fake_steps, "foretold", broken)
+    monkeypatch.setattr(sizes, "newborn", lambda size, stages: Agent(AgentConfig(size=size)))
+    monkeypatch.setattr(sizes, "foretold", broken)
     monkeypatch.setattr(sys, "argv", ["sizes.py", "--fake", "--size", "tiny", "--stages", STAGE, "--lessons", LESSON])
     with pytest.raises(SystemExit) as ended:
         sizes.main()

@@ -28,6 +28,7 @@ from devmind.agent.taps import Tapped
 from devmind.config import LiveConfig, MemoryConfig
 from devmind.errors import ConfigError, DevmindError, SessionError, StaleReading, StoreError
 from devmind.live.checking import check_replay
+from devmind.live.demonstration import CLIP, showings
 from devmind.live.learning.learner import Handover
 from devmind.live.life import PAUSED, Life
 from devmind.live.options import LiveOptions
@@ -457,10 +458,8 @@ ASKED_OF_OLDER_AGENTS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("age", ["after-language", "after-reasoning", "after-planning", "after-voice"])
 def test_older_agents_tell_a_visitor_no_nonsense(age: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    from page_film import scene  # type: ignore[import-not-found]
-
-    held_up = list(islice(scene(), 60))[-1].astype(np.uint8)
+    mug, *_ = showings()
+    held_up = next(islice(Session(CLIP).frames(), mug.first, None)).picture()
     monkeypatch.setattr(SyntheticCamera, "_frame", lambda self, number, at_s: held_up)
     with Home(raised()[age], tmp_path) as home:
         for agent, asked, begins in ASKED_OF_OLDER_AGENTS:

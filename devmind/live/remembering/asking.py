@@ -21,7 +21,7 @@ from devmind.memory import Named
 
 WHAT = "What is that?"
 STEADY_S = 2.0
-"""So long one thing has to be held up without a name; `benchmarks/asks.py` compares other rules."""
+"""So long one thing has to be held up without a name, chosen among other rules (docs/log.md)."""
 REST_S = 20.0
 """Between two questions, at least."""
 GONE_S = 1.0

@@ -14,7 +14,7 @@ HAND_SCALE_M, CLEAR_M, IN_FRONT_M = 0.75, 0.33, 0.03
 seen from the front, before it goes forwards."""
 UNLIKE_COLOUR, LEAST_PX = 0.1, 6
 """The largest distance of a pixel's colour from the named one, both at full brightness, chosen on 200 rooms of lesson
-seeds by `benchmarks/rule_thresholds.py`; the fewest pixels of a thing."""
+seeds; the fewest pixels of a thing."""
 
 
 def ray_to(colour: str, picture: np.ndarray, pan: float, tilt: float, unlike: float = UNLIKE_COLOUR) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The measured comparison of many senses in one step with one sense after the other, and what follows from it.
 
-`benchmarks/many_senses.py --write` measures and writes `measured.json`. This module derives the lesson's weights from
-it, and the verdict that the report of every run shows.
+`git show af69618b:benchmarks/many_senses.py` measured and wrote `measured.json`. From it come the lesson's
+weights, and the verdict that the report of every run shows.
 """
 
 from __future__ import annotations

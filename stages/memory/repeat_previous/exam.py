@@ -45,7 +45,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             chance=-0.5,
             ceiling=1.0,
             floors=floors,
-            reference="a GRU of the same size and lesson: benchmarks/memory_tests.py",
+            reference="a GRU of the same size and lesson (docs/memory-stage.md)",
             note=NO_STORE,
             rows=rows,
             episodes=of_worlds(context.make_world, NAME, LEVEL, exam_seeds(n, context.seed, NAME)),

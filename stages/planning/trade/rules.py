@@ -2,7 +2,8 @@
 know by which process prices are drawn, as a ceiling.
 
 Each is `(returns [N, 32], held [N], first [N]) -> share of wealth to hold [N]`, made by a function so that one that
-remembers begins anew. Numbers were chosen on 1,000 paths of lessons for each level by `benchmarks/trade.py --tune`.
+remembers begins anew. Numbers were chosen on 1,000 paths of lessons for each level
+(`git show af69618b:benchmarks/trade.py`, `--tune`).
 """
 
 from __future__ import annotations

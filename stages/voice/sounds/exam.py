@@ -1,7 +1,7 @@
 """The exam of `sounds`: recordings of a held-out fold, all three folds by a read-out, and sounds of no taught kind.
 
-An agent is taught on two folds of three and asked about the third; `benchmarks/sounds.py` teaches an agent for each of
-the three. The exam asks the arc, as `devmind hear` does (effector `sort`); the head on the trunk is a row.
+An agent is taught on two folds of three and asked about the third. The exam asks the arc, as `devmind
+hear` does (effector `sort`); the head on the trunk is a row.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _kinds(agent: Agent, fresh: Agent | None, recordings: Recorded, unseen: Reco
         episodes=heard(list(asked.waves)), groups=np.unique(asked.sources, return_inverse=True)[1], rows=rows,
         reference="over three folds: ridge 0.583, a small convolutional network 0.667 (measured); the goal is 0.80",
         note=f"{len(set(asked.sources))} sources that no lesson had; the likeliest of {len(offered)} kinds; one fold of"
-        f" three, so the interval is wide: {ALL_FOLDS} and benchmarks/sounds.py have all three",
+        f" three, so the interval is wide: {ALL_FOLDS} has all three",
         exhibits=_exhibits(asked, chosen) if fresh else (),
     )  # fmt: skip
 

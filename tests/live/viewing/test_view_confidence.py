@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
+from devmind.live.demonstration import CLIP
 from devmind.live.remembering.made_pictures import THINGS, picture_example, tiles
 from devmind.live.remembering.strangers import density_of_lessons
 from devmind.live.viewing import overlay_confidence
@@ -34,6 +35,7 @@ from devmind.live.viewing.overlay_confidence import OverlayConfidence
 from devmind.raised import FOLDER
 from devmind.seeding import lesson_seeds
 from devmind.sessions.pictures import fovea
+from devmind.sessions.reader import Session
 from devmind.testing import tiny_agent
 from stages.reflex import parts
 from tests.agent.conftest import shake
@@ -260,14 +262,11 @@ def from_elsewhere() -> dict[str, np.ndarray]:
     }
 
 
-def of_a_webcam(monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
-    """A drawn room, a drawn hand and drawn things, as the page's film shows them to a browser's camera."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
-    from page_film import scene  # type: ignore[import-not-found]
-
+def of_a_webcam() -> np.ndarray:
+    """The clip of the demonstration: a drawn room, a drawn hand and drawn things, as a webcam sees them."""
     rng = np.random.default_rng(3)
-    frames = islice(scene(), 0, 300, 5)
-    return np.stack([fovea(frame.astype(np.uint8), rng.uniform(-20, 20), rng.uniform(-10, 10)) for frame in frames])
+    frames = islice(Session(CLIP).frames(), 0, None, 3)
+    return np.stack([fovea(frame.picture(), rng.uniform(-20, 20), rng.uniform(-10, 10)) for frame in frames])
 
 
 def of_films(folder: Path) -> dict[str, np.ndarray]:
@@ -300,7 +299,7 @@ def test_pictures_from_elsewhere_are_told_from_unused_rooms(monkeypatch: pytest.
     monkeypatch.setattr("devmind.live.viewing.confidence.lesson_seeds", lambda n, *names: 1_000_000 + np.arange(n))
     unused = lesson_pictures(600, "exam")
     monkeypatch.undo()
-    elsewhere = {**from_elsewhere(), "a webcam": of_a_webcam(monkeypatch), **of_films(data_folder / "video")}
+    elsewhere = {**from_elsewhere(), "a webcam": of_a_webcam(), **of_films(data_folder / "video")}
 
     def flagged(
         features: Callable[[np.ndarray], np.ndarray], by: LessonDensity

@@ -1,6 +1,6 @@
 """Search trees of mctx (JAX on CPU), node by node, as the JSON that tests compare devmind's search with.
 
-    python benchmarks/golden_trees.py tests/algorithms/golden_trees.json
+    python tests/algorithms/golden_trees.py tests/algorithms/golden_trees.json
 
 mctx is in the extra `bench`. The searched model is a table of 24 states and five actions. Its numbers are drawn here
 and saved beside the trees, so the tests need neither mctx nor a random generator. It has no terminal states, since mctx
@@ -38,7 +38,7 @@ def tables(seed: int, *, opponent: bool) -> dict[str, np.ndarray]:
     }
 
 
-def searched(kind: str, model: dict[str, np.ndarray]) -> Any:
+def searched(model: dict[str, np.ndarray]) -> Any:
     """The result of mctx at its defaults, without noise of its own."""
     of = {name: jnp.asarray(array) for name, array in model.items()}
 
@@ -62,20 +62,17 @@ def searched(kind: str, model: dict[str, np.ndarray]) -> Any:
         "num_simulations": SIMULATIONS,
         "invalid_actions": ~of["legal"],
     }
-    if kind == "puct":
-        return mctx.muzero_policy(**given, dirichlet_fraction=0.0, temperature=0.0)
     return mctx.gumbel_muzero_policy(**given, gumbel_scale=0.0)
 
 
-def tree_as_json(kind: str, seed: int, *, opponent: bool) -> dict[str, Any]:
+def tree_as_json(seed: int, *, opponent: bool) -> dict[str, Any]:
     """One model and its trees, as lists."""
     model = tables(seed, opponent=opponent)
-    found = searched(kind, model)
+    found = searched(model)
     tree = found.search_tree
     trees = {name: np.asarray(getattr(tree, name)) for name in (*NODES, *EDGES)}
     result = {"action": np.asarray(found.action), "weights": np.asarray(found.action_weights)}
     return {
-        "kind": kind,
         "simulations": SIMULATIONS,
         "model": {name: array.tolist() for name, array in model.items()},
         "tree": {name: rounded(array) for name, array in trees.items()},
@@ -97,10 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     given = parser.parse_args()
-    cases = [
-        tree_as_json(kind, seed, opponent=opponent)
-        for seed, (kind, opponent) in enumerate([(k, o) for k in ("gumbel", "puct") for o in (False, True)])
-    ]
+    cases = [tree_as_json(seed, opponent=opponent) for seed, opponent in enumerate((False, True))]
     written = {"by": f"mctx {mctx.__version__}, jax {jax.__version__}, CPU, float32", "cases": cases}
     given.file.write_text(json.dumps(written) + "\n", encoding="utf-8")
     print(f"{given.file}: {len(cases)} cases of {ROOTS} trees, {given.file.stat().st_size / 1000:.0f} kB")
