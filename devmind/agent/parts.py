@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -424,16 +424,13 @@ class PartSpec:
                 agent.head(self.name).start_from(agent.head(self.starts_from))
 
 
-AnyAgent = TypeVar("AnyAgent", bound=PartHolder)
+Part = PartSpec | Callable[[Any], PartSpec | None]
+"""A part, or a function of the agent: one that gives a part, where this depends on the agent; or one that adds what is
+neither encoder nor head (layers, pages, a tracker), and gives None."""
 
 
-def add_all(agent: AnyAgent, stage: str, parts: Iterable[PartSpec | Callable[[AnyAgent], PartSpec | None]]) -> None:
-    """Give the agent the `parts` of a stage, in this order; those that it has already stay as they are.
-
-    Args:
-        parts: where one depends on the agent, a function of the agent that gives it; or a function that adds what is
-            neither encoder nor head (layers, pages, a tracker), and gives None.
-    """
+def add_all(agent: PartHolder, stage: str, parts: Iterable[Part]) -> None:
+    """Give the agent the `parts` of a stage, in this order; those that it has already stay as they are."""
     for part in parts:
         spec = part if isinstance(part, PartSpec) else part(agent)
         if spec is not None:

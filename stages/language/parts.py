@@ -4,14 +4,14 @@ classify cells, point and choose.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.decoders import pass_by
-from devmind.agent.parts import PartSpec, add_all
+from devmind.agent.parts import Part, PartSpec, add_all
 from devmind.agent.taps import READOUT
 from devmind.agent.text import TextEncoder, add_text
 from devmind.errors import ConfigError
@@ -52,7 +52,7 @@ def _pages(agent: Agent, tokenizer: str = "bytes") -> None:
         add_text(agent, tokenizer, stage=NAME, part="head.language-text", beside=(DETAIL,))
 
 
-SENSES = (
+SENSES: Sequence[Part] = (
     _grow,
     PartSpec(BOARD),
     PartSpec(SIGHT),
@@ -61,7 +61,7 @@ SENSES = (
     PartSpec(VIEW, "encoder.language-view"),
 )
 RECALLED = (DETAIL, "trunk:recalled", "trunk")
-PARTS = (
+PARTS: Sequence[Part] = (
     *SENSES,
     _pages,
     *(PartSpec(head, "head.language-cells", DETAIL, options=options) for head, options in CALLED.items()),

@@ -3,8 +3,10 @@ trunk."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from devmind.agent.agent import Agent
-from devmind.agent.parts import PartSpec, add_all
+from devmind.agent.parts import Part, PartSpec, add_all
 
 NAME = "reflex"
 SENSES = ("sight", "periphery", "sound", "words", "body")
@@ -80,7 +82,7 @@ def _on_trunk(name: str, of: PartSpec) -> PartSpec:
 
 
 _OFF_TRUNK = {spec.name: spec for spec in (*PERCEIVING, *ARCS)}
-PARTS = (
+PARTS: Sequence[Part] = (
     *(PartSpec(sense) for sense in SENSES),
     *_OFF_TRUNK.values(),
     *ON_READOUT,
