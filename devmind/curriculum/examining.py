@@ -36,9 +36,16 @@ class Examined:
         """The skill's entry in results.json."""
         decisions = {decision.measure: decision for decision in reversed(self.verdict.decisions)}
         rows = [_measure_result(one, decisions.get(one.name), resamples) for one in self.measures.values()]
-        judged: dict[str, Any] = {"passed": self.verdict.passed, "verdict": self.verdict.verdict}
-        named = {"skill": self.skill.name, "stage": self.stage, "about": self.skill.about, "in_life": self.in_life}
-        return SkillResult(**named, **judged, measures=rows)
+        content: dict[str, Any] = {
+            "skill": self.skill.name,
+            "stage": self.stage,
+            "about": self.skill.about,
+            "in_life": self.in_life,
+            "passed": self.verdict.passed,
+            "verdict": self.verdict.verdict,
+            "measures": rows,
+        }
+        return SkillResult(**content)
 
 
 def _measure_result(measure: Measure, decision: Decision | None, resamples: int) -> MeasureResult:
