@@ -60,12 +60,12 @@ class PartSpec:
                 agent.head(self.name).start_from(agent.head(self.starts_from))
 
 
-PartSource = PartSpec | Callable[[Agent], PartSpec | None]
-"""A part; where it depends on the agent, a function of the agent that gives it, or one that adds what is neither an
-encoder nor a head (layers, pages, a tracker), and gives None."""
+Part = PartSpec | Callable[[Any], PartSpec | None]
+"""A part, or a function of the agent: one that gives a part, where this depends on the agent; or one that adds what is
+neither encoder nor head (layers, pages, a tracker), and gives None."""
 
 
-def add_all(agent: Agent, stage: str, parts: Iterable[PartSource]) -> None:
+def add_all(agent: Agent, stage: str, parts: Iterable[Part]) -> None:
     """Give the agent the `parts` of a stage, in this order; those that it has already stay as they are."""
     for part in parts:
         spec = part if isinstance(part, PartSpec) else part(agent)

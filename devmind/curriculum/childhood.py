@@ -107,8 +107,8 @@ def examine_last(
         failed=[*(decision.measure for decision in decisions if not decision.passed), *unasked],
         folder=HALF,
     )
-    told = [item.told(config.exam.bootstrap).model_dump() for item in examined]
-    shown = {"skills": told, "agent_sha256": saved.agent_sha256}
+    skills = [item.result(config.exam.bootstrap).model_dump() for item in examined]
+    shown = {"skills": skills, "agent_sha256": saved.agent_sha256}
     seal(folder, "results.json", json.dumps(shown, indent=1).encode())
     write_atomically(folder / VERDICT, saved.model_dump_json(indent=1) + "\n")
     return examined

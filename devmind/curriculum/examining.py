@@ -1,4 +1,4 @@
-"""Examines an agent in the skills of stages, and gives measures, verdicts, and what is told of both."""
+"""Examines an agent in the skills of stages, and gives measures, verdicts and results."""
 
 from __future__ import annotations
 
@@ -32,16 +32,23 @@ class Examined:
         """Whether the exam can be asked in life, else why not; '' if nothing was measured, or it was not noted."""
         return next((measure.in_life for measure in self.measures.values()), "")
 
-    def told(self, resamples: int) -> SkillResult:
+    def result(self, resamples: int) -> SkillResult:
         """The skill's entry in results.json."""
         decisions = {decision.measure: decision for decision in reversed(self.verdict.decisions)}
-        rows = [_told(one, decisions.get(one.name), resamples) for one in self.measures.values()]
-        judged: dict[str, Any] = {"passed": self.verdict.passed, "verdict": self.verdict.verdict}
-        named = {"skill": self.skill.name, "stage": self.stage, "about": self.skill.about, "in_life": self.in_life}
-        return SkillResult(**named, **judged, measures=rows)
+        rows = [_measure_result(one, decisions.get(one.name), resamples) for one in self.measures.values()]
+        content: dict[str, Any] = {
+            "skill": self.skill.name,
+            "stage": self.stage,
+            "about": self.skill.about,
+            "in_life": self.in_life,
+            "passed": self.verdict.passed,
+            "verdict": self.verdict.verdict,
+            "measures": rows,
+        }
+        return SkillResult(**content)
 
 
-def _told(measure: Measure, decision: Decision | None, resamples: int) -> MeasureResult:
+def _measure_result(measure: Measure, decision: Decision | None, resamples: int) -> MeasureResult:
     # What the measure has itself, from its name to its exhibits, goes under the same names.
     own = {name: getattr(measure, name) for name in MeasureResult.model_fields if hasattr(measure, name)}
     (low, high), beaten_by = measure.interval(resamples), measure.beaten_by(resamples)
@@ -117,22 +124,22 @@ def pick_skills(stage: Stage, name: str | None) -> Sequence[Skill]:
     return [known[name]]
 
 
-NOTED = ("unit", "gate", "higher_is_better", "chance", "ceiling", "floor", "beaten_by", "verdict", "passed")
+NOTES = ("unit", "gate", "higher_is_better", "chance", "ceiling", "floor", "beaten_by", "verdict", "passed")
 """What a journal notes of a measure beside its score; of one without a gate not `passed`."""
-GLIMPSED = NOTED[:5]
+GLIMPSE_NOTES = NOTES[:5]
 """The same of a glimpse, which is not judged."""
 
 
-def noted(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
+def exam_notes(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
     """By measure, what the journal notes of an exam."""
-    rows = item.told(context.config.exam.bootstrap).measures
-    return {row.name: _fields(row, NOTED[:-1] if row.verdict == NOT_GATED else NOTED) for row in rows}
+    rows = item.result(context.config.exam.bootstrap).measures
+    return {row.name: _fields(row, NOTES[:-1] if row.verdict == NOT_GATED else NOTES) for row in rows}
 
 
-def glimpsed(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
+def glimpse_notes(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
     """By measure, what the journal notes of a glimpse; its gate is what the exam will ask, whatever its floors are."""
     bounds = {threshold.measure: threshold.bound for threshold in item.skill.gate_in(context).thresholds}
-    return {name: _fields(measure, GLIMPSED, gate=bounds.get(name)) for name, measure in item.measures.items()}
+    return {name: _fields(measure, GLIMPSE_NOTES, gate=bounds.get(name)) for name, measure in item.measures.items()}
 
 
 def _fields(of: object, names: Sequence[str], **given: Any) -> dict[str, Any]:

@@ -261,7 +261,7 @@ def assemble(
             "attempts": 1 + max((event.get("attempt", 0) for event in lessons_done(journal)), default=0),
         },
         "lessons": lessons(journal),
-        "skills": [*earlier, *(item.told(config.exam.bootstrap) for item in examined)],
+        "skills": [*earlier, *(item.result(config.exam.bootstrap) for item in examined)],
         "matrix": matrix(stage.name, row, old.get("matrix")),
         "curves": curves(journal),
         "cost": cost(agent, journal),

@@ -14,7 +14,7 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.checkpointing import bundle
 from devmind.curriculum.exam import Exhibit, Measure
-from devmind.curriculum.examining import Examined, decide, noted
+from devmind.curriculum.examining import Examined, decide, exam_notes
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import say
 from devmind.curriculum.side_by_side import Due, Held, hold_all
@@ -113,7 +113,7 @@ def _note(
         peak_memory_mb=round(held.peak_memory_mb, 1),  # so that a run that continues in another process knows it
         passed=item.verdict.passed,
         scores={name: round(measure.score, 4) for name, measure in item.measures.items()},
-        measures=noted(item, context),
+        measures=exam_notes(item, context),
     )
 
 

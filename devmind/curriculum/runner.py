@@ -80,8 +80,8 @@ def examine(
         examined = [decide(stage, one, held[one.name].measures, context) for one in asked]
     keep = ("score", "low", "high", "n", "distinct", "exhaustive", "unit", "chance", "floor", "ceiling", "gate",
             "passed", "verdict", "beaten_by", "higher_is_better", "floors", "rows", "note")  # fmt: skip
-    told = [row for item in examined for row in item.told(config.exam.bootstrap).measures]
-    skills = {row.name: {key: getattr(row, key) for key in keep} for row in told}
+    rows = [row for item in examined for row in item.result(config.exam.bootstrap).measures]
+    skills = {row.name: {key: getattr(row, key) for key in keep} for row in rows}
     if not skills:
         raise ExamError(f"Nothing of stage '{name}' could be measured; give --data where a skill needs recordings.")
     gated = [threshold.measure for item in examined for threshold in item.skill.gate_in(context).thresholds]

@@ -125,7 +125,7 @@ VerdictWord = Literal[
 class MeasureResult(Part):
     """One measured ability and what its gate says of it; all values in its unit.
 
-    The only form in which a measure is told: `curriculum.examining` makes it of the exam's values, the journal notes
+    The only form in which a measure is written: `curriculum.examining` makes it of the exam's values, the journal notes
     some of its fields, results.json has them all, and the report reads them.
     """
 

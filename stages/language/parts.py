@@ -4,7 +4,7 @@ classify cells, point and choose.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import READOUT
 from devmind.agent.config import AgentConfig
 from devmind.agent.decoders import pass_by
-from devmind.agent.parts import PartSource, PartSpec, add_all
+from devmind.agent.parts import Part, PartSpec, add_all
 from devmind.agent.text import TextEncoder, add_text
 from devmind.errors import ConfigError
 from devmind.learners.gradient import grown_layers, owned_parts
@@ -52,7 +52,7 @@ def _pages(agent: Agent, tokenizer: str = "bytes") -> None:
         add_text(agent, tokenizer, stage=NAME, part="head.language-text", beside=(DETAIL,))
 
 
-SENSES: tuple[PartSource, ...] = (
+SENSES: Sequence[Part] = (
     _grow,
     PartSpec(BOARD),
     PartSpec(SIGHT),
@@ -61,7 +61,7 @@ SENSES: tuple[PartSource, ...] = (
     PartSpec(VIEW, "encoder.language-view"),
 )
 RECALLED = (DETAIL, "trunk:recalled", "trunk")
-PARTS: tuple[PartSource, ...] = (
+PARTS: Sequence[Part] = (
     *SENSES,
     _pages,
     *(PartSpec(head, "head.language-cells", DETAIL, options=options) for head, options in CALLED.items()),
@@ -108,7 +108,7 @@ def check_reading(agent: Agent) -> None:
     """
     if reader(agent).patched:
         raise ConfigError(
-            "By patches of eight bytes language is read only, not spoken, and no lesson teaches that. Set "
+            "By patches of eight bytes language is read only, not spoken: benchmarks/read_text.py teaches that. Set "
             "text.tokenizer to bytes, bpe, own or a file tokenizer.json."
         )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from devmind.agent.agent import Agent
-from devmind.agent.parts import PartSpec, add_all
+from devmind.agent.parts import Part, PartSpec, add_all
 from devmind.agent.tracker import SENSE, numbers_of
 from devmind.worlds.nursery.state import COLOUR_NAMES
 from stages.memory.recall.things import NAMES
@@ -27,7 +29,7 @@ def _tracker(agent: Agent) -> None:
     agent.add_tracker(HEAD, "scene" if "scene" in agent.heads else None, NAMED, stage=NAME)
 
 
-PARTS = (
+PARTS: Sequence[Part] = (
     # Tests differ in how many numbers they show; the encoder is told which are missing, so it knows the test.
     PartSpec("signal", "encoder.vector", options={"size": SIGNAL_SIZE}),
     PartSpec("board"),

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from gymnasium import spaces
 
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig, by_size
-from devmind.agent.parts import PartSource, PartSpec, add_all
+from devmind.agent.parts import Part, PartSpec, add_all
 from devmind.agent.text import add_text
 from devmind.learners.gradient import owned_parts
 from devmind.worlds.market import SEEN
@@ -33,6 +34,7 @@ TRADE, RETURNS, ACCOUNT = "trade", "returns", "account"
 """The effector, and the head, that trades; what it reads of a market."""
 TRADE_PLAN = "trade_plan"
 """The head that plans trades, for the same effector; it reads both senses as they are."""
+PRICES_TAP = (f"raw:{RETURNS}", f"raw:{ACCOUNT}")
 TRADE_PLAN_SIZES: dict[str, dict[str, int]] = {
     "tiny": {"width": 16, "layers": 1, "attention_heads": 2, "steps": 2, "word_steps": 2, "candidates": 4},
     "nursery": {},
@@ -50,6 +52,7 @@ ARRANGE, ARM = "arrange", "arm"
 """The head that arranges, and its effector."""
 TABLE = {"hand": 4, "things": 4 * THINGS, "places": 4 * PLACES}
 """The senses of a table, and the numbers of each."""
+TABLE_TAP = (*(f"trunk:{sense}" for sense in TABLE), "trunk", *(f"raw:{sense}" for sense in TABLE))
 ARRANGE_SIZES: dict[str, dict[str, int]] = {
     "tiny": {"width": 32, "layers": 1, "attention_heads": 2, "steps": 2, "word_steps": 2, "candidates": 2},
     "nursery": {},
@@ -59,6 +62,7 @@ ARRANGE_SIZES: dict[str, dict[str, int]] = {
 MANIPULATE, REACH, WHEREABOUTS = "manipulate", "reach", "whereabouts"
 """The head that handles things, and its effector; the reflex stage's head whose reading of places it begins with."""
 HANDLING = ("sight", "words", "body")
+HANDLING_TAP = ("trunk:body", "trunk", "sight", "words", "raw:body")
 MANIPULATE_SIZES: dict[str, dict[str, int]] = {
     "tiny": {"width": 32, "layers": 1, "attention_heads": 2, "steps": 2, "word_steps": 2, "candidates": 1},
     "nursery": {},
@@ -110,14 +114,9 @@ def _draft(agent: Agent) -> dict[str, int]:
 
 def _instruct(agent: Agent) -> PartSpec:
     views = LAYOUT if LAYOUT in agent.encoders else BOARD
+    tap, options = (f"trunk:{TEXT}", TEXT, views), {"views": agent.tokens_of(views)}
     return PartSpec(
-        INSTRUCT,
-        "head.planning-instruct",
-        (f"trunk:{TEXT}", TEXT, views),
-        CHOOSE,
-        options={"views": agent.tokens_of(views)},
-        standby=True,
-        starts_from=VIEW_CELLS,
+        INSTRUCT, "head.planning-instruct", tap, CHOOSE, None, options, standby=True, starts_from=VIEW_CELLS
     )
 
 
@@ -126,7 +125,7 @@ def _numbers(sense: str, size: int) -> PartSpec:
 
 
 MAZE_SENSES = (_numbers("body", 2), _numbers("goal", 2), _numbers("maze", len(MAZES)))
-PARTS: tuple[PartSource, ...] = (
+PARTS: Sequence[Part] = (
     *MAZE_SENSES,
     _planner,
     PartSpec(RETURNS, "encoder.vector", options={"size": SEEN}),
@@ -139,34 +138,20 @@ PARTS: tuple[PartSource, ...] = (
     _pages,
     _instruct,
     *(PartSpec(sense, "encoder.vector", options={"size": size}) for sense, size in TABLE.items()),
-    PartSpec(
-        ARRANGE,
-        "head.planning-arrange",
-        (*(f"trunk:{sense}" for sense in TABLE), "trunk", *(f"raw:{sense}" for sense in TABLE)),
-        ARM,
-        (3,),
-        sizes=ARRANGE_SIZES,
-    ),
+    PartSpec(ARRANGE, "head.planning-arrange", TABLE_TAP, ARM, (3,), sizes=ARRANGE_SIZES),
     # Earlier stages bring its senses, its effector, and a reading of places.
     *(PartSpec(sense) for sense in HANDLING),
     PartSpec(
         MANIPULATE,
         "head.planning-manipulate",
-        ("trunk:body", "trunk", *HANDLING[:2], "raw:body"),
+        HANDLING_TAP,
         REACH,
         (4,),
         sizes=MANIPULATE_SIZES,
         standby=True,
         starts_from=WHEREABOUTS,
     ),
-    PartSpec(
-        TRADE_PLAN,
-        "head.planning-trade-plan",
-        (f"raw:{RETURNS}", f"raw:{ACCOUNT}"),
-        TRADE,
-        sizes=TRADE_PLAN_SIZES,
-        standby=True,
-    ),
+    PartSpec(TRADE_PLAN, "head.planning-trade-plan", PRICES_TAP, TRADE, sizes=TRADE_PLAN_SIZES, standby=True),
 )
 
 

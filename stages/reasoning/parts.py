@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
-from devmind.agent.parts import PartSource, PartSpec, add_all
+from devmind.agent.parts import Part, PartSpec, add_all
 from devmind.agent.text import add_text
 from devmind.algorithms.grid_cells import CLASSES
 from devmind.learners.gradient import grown_layers, owned_parts
@@ -87,7 +87,7 @@ def _of_game(game: Game) -> Sequence[PartSpec]:
 
 _PRESS = {"shape": SIDE**2, "hidden": PUZZLE_HIDDEN}
 _SLIDE = {"shape": len(MOVES), "hidden": PUZZLE_HIDDEN}
-PARTS: tuple[PartSource, ...] = (
+PARTS: Sequence[Part] = (
     _grow,
     PartSpec(BOARD),
     PartSpec(POSITION),

@@ -4,10 +4,11 @@ sounds, a codec, and heads that speak.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from devmind.agent.agent import Agent
-from devmind.agent.parts import PartSpec, add_all
+from devmind.agent.parts import Part, PartSpec, add_all
 from devmind.agent.text import add_text
 from devmind.learners.gradient import grown_layers, owned_parts
 from stages.voice.bodies import CONVOLVED, DEFAULT
@@ -85,7 +86,8 @@ def _say(agent: Agent) -> PartSpec:
 
 
 _HEARD = (f"trunk:{LISTEN}", LISTEN)
-PARTS = (
+_REPLIES = {"answers": len(ANSWERS), "asked": sum(UNDERSTOOD), "ear": CONVOLVED, "refuses": True}
+PARTS: Sequence[Part] = (
     _grow,
     PartSpec(SOUND),
     PartSpec(SIGHT),
@@ -108,15 +110,7 @@ PARTS = (
     _pages,
     _say,
     PartSpec(DETAIL, "encoder.language-detail"),
-    PartSpec(
-        REPLIES,
-        "head.voice-replies",
-        (LISTEN, DETAIL),
-        REPLY,
-        options={"answers": len(ANSWERS), "asked": sum(UNDERSTOOD), "ear": CONVOLVED, "refuses": True},
-        labels=ANSWERS,
-        standby=True,
-    ),
+    PartSpec(REPLIES, "head.voice-replies", (LISTEN, DETAIL), REPLY, options=_REPLIES, labels=ANSWERS, standby=True),
 )
 
 

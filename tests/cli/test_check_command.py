@@ -12,15 +12,13 @@ from devmind.agent.agent import Agent
 from devmind.moment import Action, Moment
 from devmind.sessions.recorder import Recorder
 from devmind.testing import tiny_agent
-from stages.reflex import parts
+from tests import turning
 
 
 @pytest.fixture(scope="module")
 def raised(tmp_path_factory: pytest.TempPathFactory) -> Path:
     agent = tiny_agent()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untrained head turns by less than it
-        parts.admit(agent)
+    turning.admit(agent)
     folder = tmp_path_factory.mktemp("raised") / "agent"
     agent.save_pretrained(folder)
     return folder

@@ -25,7 +25,7 @@ from devmind.moment import Moment
 from devmind.raised import FOLDER
 from devmind.sessions.reader import Session
 from devmind.testing import short_session, tiny_agent
-from stages.reflex import parts
+from tests import turning
 
 ROOM = ("--camera", "synthetic", "--mic", "synthetic")
 
@@ -34,9 +34,7 @@ ROOM = ("--camera", "synthetic", "--mic", "synthetic")
 def raised(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     agent = tiny_agent()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untrained arc turns by less than it
-        parts.admit(agent)
+    turning.admit(agent)
     folder = tmp_path_factory.mktemp("raised") / "agent"
     agent.save_pretrained(folder)
     return folder

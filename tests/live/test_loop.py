@@ -19,16 +19,14 @@ from devmind.worlds.room import Room
 from devmind.worlds.rules import rules_of
 from devmind.worlds.world_room import WorldRoom
 from sensors.synthetic import SyntheticCamera, SyntheticMicrophone
-from stages.reflex import parts
+from tests import turning
 
 
 @pytest.fixture(scope="module")
 def agent() -> Agent:
     torch.manual_seed(0)
     agent = tiny_agent()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untrained arc turns by less than it
-        parts.admit(agent)
+    turning.admit(agent)
     return agent
 
 

@@ -101,7 +101,9 @@ def results(monkeypatch: pytest.MonkeyPatch, agent: Agent, context: Any, knowing
         monkeypatch.setattr(exam, name, lambda agent, who=who: who)
     stage = MemoryStage()
     return {
-        "skills": [examine_skill(stage, pick_skills(stage, NAME)[0], agent, context, "glimpse").told(100).model_dump()]
+        "skills": [
+            examine_skill(stage, pick_skills(stage, NAME)[0], agent, context, "glimpse").result(100).model_dump()
+        ]
     }
 
 

@@ -20,13 +20,14 @@ from devmind.config import load
 from devmind.curriculum.gate import Gate
 from devmind.curriculum.stage import Context
 from devmind.seeding import EXAM_SEEDS_FROM, exam_seeds
-from stages.reflex import hand_rules, parts, trials
+from stages.reflex import hand_rules, trials
 from stages.reflex.balance import exam as balance
 from stages.reflex.bind import exam as bind
 from stages.reflex.orient import exam as orient
 from stages.reflex.reach import exam as reach
 from stages.reflex.startle import exam as startle
 from stages.reflex.track import exam as track
+from tests import turning
 
 
 @pytest.fixture
@@ -37,9 +38,7 @@ def context(tmp_path: Path) -> Context:
 @pytest.fixture(scope="module")
 def agent() -> Agent:
     agent = Agent(AgentConfig(size="tiny"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untaught arc turns by less than the threshold
-        parts.admit(agent)
+    turning.admit(agent)
     return agent.eval()
 
 
