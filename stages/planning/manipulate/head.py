@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from devmind.agent.cells import SIGHT_TOKENS
-from devmind.agent.heads import Head, Inlet
+from devmind.agent.heads import SIGHT_TOKENS, Head, Inlet
 from devmind.agent.taps import Tapped
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
 from devmind.errors import ConfigError

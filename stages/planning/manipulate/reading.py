@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from devmind.agent.cells import SCALE_DEG, NamedCells
-from devmind.agent.heads import Head
+from devmind.agent.heads import SCALE_DEG, Head, NamedCells
 from devmind.errors import ConfigError
 
 
