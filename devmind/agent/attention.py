@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.agent.ring import RingLayer
+from devmind.agent.ring import RingLayer, is_known, rotate_keys
 from devmind.agent.taps import Percepts
-from devmind.agent.window import is_known, rotate_keys
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from transformers.cache_utils import DynamicCache
 from transformers.utils import import_utils
 
 from devmind.agent.config import AgentConfig
-from devmind.agent.window import rotate_keys
+from devmind.agent.ring import rotate_keys
 from devmind.errors import PluginError
 
 ATTENTION = "sdpa"

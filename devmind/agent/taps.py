@@ -125,19 +125,17 @@ class TapPart:
     """One part of a tap.
 
     Attributes:
+        spec: the part as it is written.
         sense: the sense that it reads, or RECALLED; None for the readout.
         on_trunk: it reads the trunk's features; raw: it reads the numbers themselves.
         n_tokens: number of its tokens, which stand for it among others where it was not sensed.
     """
 
+    spec: str
     sense: str | None
     on_trunk: bool = False
     raw: bool = False
     n_tokens: int = 1
-
-    def __str__(self) -> str:
-        prefix = "trunk" if self.on_trunk else "raw" if self.raw else ""
-        return ":".join(filter(None, (prefix, self.sense)))
 
     def read(self, seen: Perceived) -> Tapped | None:
         """What this part reads; None if it was not sensed, or the trunk was not run."""
@@ -176,17 +174,17 @@ class Tap:
         parts = list[TapPart]()
         for part in (spec,) if isinstance(spec, str) else tuple(spec):
             if part == "trunk":
-                parts.append(TapPart(None, on_trunk=True))
+                parts.append(TapPart(part, None, on_trunk=True))
             elif part.startswith("raw:"):
-                parts.append(TapPart(part.removeprefix("raw:"), raw=True))
+                parts.append(TapPart(part, part.removeprefix("raw:"), raw=True))
             else:
                 on_trunk = part.startswith("trunk:")
                 sense = part.removeprefix("trunk:")
-                parts.append(TapPart(sense, on_trunk, n_tokens=tokens_of(sense)))
+                parts.append(TapPart(part, sense, on_trunk, n_tokens=tokens_of(sense)))
         return cls(tuple(parts))
 
     def __str__(self) -> str:
-        return ", ".join(map(str, self.parts))
+        return ", ".join(part.spec for part in self.parts)
 
     @cached_property
     def on_trunk(self) -> bool:

@@ -1,6 +1,6 @@
 """The trunk: a transformers decoder with RoPE (`decoders.py`) over tokens of Moments, in Batches or tick by tick.
 
-Both ways use the same window mask (`window.py`). Slots, if there are any, enter here (`slots.py`). With slots a Batch
+Both ways use the same window mask (`ring.py`). Slots, if there are any, enter here (`slots.py`). With slots a Batch
 is run in segments that carry the keys and values of W Moments: slots that enter at Moment t are computed from readouts
 up to t - H - 1, so a segment can go on until the first Moment whose slots depend on the segment itself. It has at least
 H + 1 Moments, and W if the episodes of all rows begin together. Gradients flow through slots, keys and values, so they
@@ -29,17 +29,17 @@ from transformers.cache_utils import Cache, DynamicLayer
 from devmind.agent.config import AgentConfig
 from devmind.agent.decoders import angles_back, build_decoder, zero_outputs
 from devmind.agent.encoders import named_seed
-from devmind.agent.ring import Ring
-from devmind.agent.slots import Slots, SlotState
-from devmind.agent.window import (
+from devmind.agent.ring import (
     Asking,
     Columns,
+    Ring,
     for_attention,
     is_known,
     opening_moments,
     rotate_keys,
     window_mask,
 )
+from devmind.agent.slots import Slots, SlotState
 from devmind.seeding import derive_seed
 
 Deep = tuple[Tensor | bool | None, ...]

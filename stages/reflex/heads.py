@@ -18,9 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from devmind.agent.cells import NUMBERS, SCALE_DEG, SIGHT_TOKENS, Cells, NamedCells
 from devmind.agent.encoders import mlp
-from devmind.agent.heads import Head, Inlet
+from devmind.agent.heads import NUMBERS, SCALE_DEG, SIGHT_TOKENS, Cells, Head, Inlet, NamedCells
 from devmind.agent.output import Categorical, Detections, Normal, Output, Regression
 from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError

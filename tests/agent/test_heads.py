@@ -13,7 +13,7 @@ from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.batch import collate
 from devmind.agent.heads import CategoricalHead, DenseHead, Inlet
 from devmind.agent.output import Categorical, Normal, Regression, masked_mean
-from devmind.agent.taps import Perceived, Tapped
+from devmind.agent.taps import Perceived, Tap, Tapped
 from devmind.errors import ConfigError, DevmindError, PluginError
 from devmind.moment import Moment
 from devmind.testing.laws import ATOL
@@ -95,6 +95,33 @@ def test_first_firing_arc_decides_and_other_rows_fall_to_the_next_head(
     assert both.answered["move"] == {"arc": 1, "trunk": 2}
     assert asked("arc").acted["move"].tolist() == [True, False, False]
     assert "move" not in asked("silent").action
+
+
+def test_heads_know_all_parts_in_whatever_order_these_were_added(
+    small_agent: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: dict[str, tuple[list[str], list[str]]] = {}
+
+    def bind(self: CategoricalHead, agent: Agent, tap: Tap) -> None:
+        known[str(tap)] = list(agent.heads), list(agent.encoders)
+
+    monkeypatch.setattr(CategoricalHead, "bind", bind)
+    agent = small_agent(senses=("sight", "sound"), shaken=False)
+    agent.add_encoder("body")
+    assert known["trunk"] == known["sound"] == (["guess", "flinch", "steer"], ["sight", "sound", "body"])
+    known.clear()
+    Agent(agent.config)
+    assert known["trunk"] == known["sound"] == (["guess", "flinch", "steer"], ["sight", "sound", "body"])
+
+
+def test_tap_says_what_it_reads() -> None:
+    tap = Tap.of(("trunk:sight", "raw:body", "words", "trunk"), {"sight": 16, "words": 8}.__getitem__)
+    assert (tap.senses, tap.encoded, tap.raw, tap.on_trunk) == (("sight", "words"), ("words",), ("body",), True)
+    assert [part.n_tokens for part in tap.parts] == [16, 1, 8, 1]
+    assert str(tap) == "trunk:sight, raw:body, words, trunk"
+    assert Tap.of(tap) is tap
+    assert [tap.can_read(senses) for senses in (["body"], ["words"], ["sound"])] == [True, True, False]
+    assert Tap.of("trunk").can_read([])
 
 
 def test_arcs_answer_without_the_trunk(small_agent: Callable[..., Agent]) -> None:

@@ -9,9 +9,8 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate, to_device
-from devmind.agent.ring import Ring
+from devmind.agent.ring import Ring, window_mask
 from devmind.agent.trunk import cut_at, number_tokens
-from devmind.agent.window import window_mask
 from devmind.errors import DevmindError
 from devmind.testing.laws import ATOL
 from tests.agent.conftest import make_rows, tick_of

@@ -19,8 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from devmind.agent.cells import SCALE_DEG, SIGHT_TOKENS, NamedCells
-from devmind.agent.heads import Head, Inlet
+from devmind.agent.heads import SCALE_DEG, SIGHT_TOKENS, Head, Inlet, NamedCells
 from devmind.agent.taps import Tapped
 from devmind.agent.tracker import project
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out

@@ -22,8 +22,8 @@ from torch import Tensor
 from devmind.acting import rollout
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip, encode_words
-from devmind.agent.cells import SCALE_DEG
 from devmind.agent.config import by_size
+from devmind.agent.heads import SCALE_DEG
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson, slower, summed
 from devmind.learners.muon import MuonLearner

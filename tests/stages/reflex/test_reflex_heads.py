@@ -7,8 +7,7 @@ import math
 import pytest
 import torch
 
-from devmind.agent.cells import HALF_VIEW_DEG, SCALE_DEG
-from devmind.agent.heads import Inlet, RegressionHead
+from devmind.agent.heads import HALF_VIEW_DEG, SCALE_DEG, Inlet, RegressionHead
 from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError
 from stages.reflex.heads import PickHead, PickValueHead, Places, PlacesHead
