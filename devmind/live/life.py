@@ -122,6 +122,8 @@ class Life:
         self.child, self.recent, self.holding = ShowAndTell(agent, memory), RecentBuffer(1 / room.dt_s), Holding()
         self.naming, self.asking = Naming(self.child), Asking(options.config.asks)
         self.recalling = Recalling(self.child, options.config.memory, self.keeps, recorded=self.recorded)
+        self._able: tuple[Ability, ...] = ()
+        self._failed: list[str] = []
         self.sees: Sense | None = None
         self.wanted: Wanted | None = None
         self._about_held: dict[str, Any] = {}
@@ -138,7 +140,7 @@ class Life:
             "learner": self._learn,
         }
         self.directing = Directing(options.director, self.note) if options.director else None
-        self.results = read_results(options.agent)
+        self.results: Mapping[str, Any] | None = read_results(options.agent)
         self.loop = LiveLoop(
             agent, room, watchers=watchers, recalled=self._recall, results=self.results, answers=self.answers,
             directed=self._direct if self.directing else None, hears_itself=self._hears_itself,
@@ -771,10 +773,10 @@ class Life:
 
     def _begin_abilities(self) -> None:
         """Let the abilities that the present agent has be asked from here on."""
-        self._failed: list[str] = []
+        self._failed = []
         for ability in self.abilities.values():
             ability.begin()
-        self._able: tuple[Ability, ...] = tuple(one for one in self.abilities.values() if one.wants(self.agent))
+        self._able = tuple(one for one in self.abilities.values() if one.wants(self.agent))
         self.loop.heads = tuple(dict.fromkeys(head for ability in self._able for head in ability.heads))
 
     def _standing(self) -> dict[str, list[str]]:
