@@ -121,6 +121,8 @@ class Life:
         self.child, self.recent, self.holding = ShowAndTell(agent, memory), RecentBuffer(1 / room.dt_s), Holding()
         self.naming, self.asking = Naming(self.child), Asking(options.config.asks)
         self.recalling = Recalling(self.child, options.config.memory, self.keeps, recorded=self.recorded)
+        self._able: tuple[Ability, ...] = ()
+        self._failed: list[str] = []
         self.sees: Sense | None = None
         self.wanted: Wanted | None = None
         self._about_held: dict[str, Any] = {}
@@ -137,7 +139,7 @@ class Life:
             "learner": self._learn,
         }
         self.directing = Directing(options.director, self.note) if options.director else None
-        self.results = read_results(options.agent)
+        self.results: Mapping[str, Any] | None = read_results(options.agent)
         self.loop = LiveLoop(
             agent, room, watchers=watchers, recalled=self._recall, results=self.results, answers=self.answers,
             directed=self._direct if self.directing else None, hears_itself=self._hears_itself,
@@ -433,9 +435,10 @@ class Life:
         whether the sentence gives a name; what none of them handles alone is answered by what memory knows.
         """
         if self.loop.paused:
-            if sentence.text:
-                self.between(lambda: self.room.say(sentence.text))
-            return Reply(PAUSED if sentence.text else "", "")
+            if not sentence.text:
+                return Reply("")
+            self.between(lambda: self.room.say(sentence.text))
+            return Reply(PAUSED, "")
         with stepping_threads():
             reply = self._handled(sentence)
         if aloud := reply.text if reply.aloud is None else reply.aloud:
@@ -447,7 +450,9 @@ class Life:
         for _, hear in sorted([*hears, (0, self._named_by)], key=lambda one: one[0]):
             if (reply := hear(sentence)) is not None:
                 return reply
-        return self._answered(sentence.text) if sentence.text else Reply("")
+        if not sentence.text:
+            return Reply("")
+        return self._answered(sentence.text)
 
     def _named_by(self, sentence: Sentence) -> Reply | None:
         """Teach the name that a sentence gives to what is shown; None if it gives none.
@@ -487,11 +492,11 @@ class Life:
         in_view, gaze_deg, named = self.between(look)
         rest = greeting(text, known)[1]
         remarks = (ability.remark(rest, in_view) for ability in self._able)
-        own = next((remark for remark in remarks if remark is not None), None)
-        why = own.text if own else ""
-        sentence = answer(text, known, named, gaze_deg, own is not None, why, not self._remarked)
+        remark = next((remark for remark in remarks if remark is not None), None)
+        own = remark or Reply("")
+        sentence = answer(text, known, named, gaze_deg, remark is not None, own.text, not self._remarked)
         self._remarked |= CANNOT in sentence
-        return Reply(sentence, own.aloud if own else None, own.fields if own else {})
+        return Reply(sentence, own.aloud, own.fields)
 
     def _questions(self) -> list[str]:
         """A few questions that the present agent was taught to answer."""

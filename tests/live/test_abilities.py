@@ -49,14 +49,19 @@ class Rhyme(Ability):
         return {"sound": {"direction_deg": 7.0}, "rhymes": 1}
 
 
+def install(monkeypatch: pytest.MonkeyPatch, plugin: Any) -> None:
+    """Let this be the only ability that is installed."""
+    found = SimpleNamespace(available=lambda group: {"rhyme": plugin} if group == "abilities" else {})
+    monkeypatch.setattr("devmind.acting.abilities.plugins", found)
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "journal.jsonl").touch()
     agent = tiny_agent(2)
     parts.admit(agent)
     agent.save_pretrained(tmp_path / "milestones" / "01-reflex")
-    rhyme = SimpleNamespace(load=lambda: Rhyme)
-    monkeypatch.setattr(plugins, "available", lambda group: {"rhyme": rhyme} if group == "abilities" else {})
+    install(monkeypatch, SimpleNamespace(load=lambda: Rhyme))
     monkeypatch.setattr(Rhyme, "asked", [])
     with Spoken(tmp_path / "milestones" / "01-reflex", None, ears=False) as home:
         home.life.between = lambda do: do()
@@ -96,7 +101,7 @@ def test_failing_ability_rests_and_the_life_goes_on(home: Spoken) -> None:
 
 def test_ability_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     broken = Plugin("abilities", "rhyme", "nowhere.at:all", "poems", "1")
-    monkeypatch.setattr(plugins, "available", lambda group: {"rhyme": broken} if group == "abilities" else {})
+    install(monkeypatch, broken)
     agent = tiny_agent()
     agent.save_pretrained(tmp_path / "agent")
     with pytest.raises(PluginError, match="The plugin 'rhyme'"):

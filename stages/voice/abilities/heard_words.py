@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from devmind.acting.abilities import Ability, Reply, Sentence, Tick
+from devmind.acting.abilities import Ability, Reply, Sentence, Surroundings, Tick
 from devmind.acting.standing import has_passed
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
@@ -160,28 +160,39 @@ class Hearing(Ability):
 
     order = -2
 
+    def __init__(self, life: Surroundings) -> None:
+        super().__init__(life)
+        self.ears: HeardWords | None = None
+        self._ended: Sentence | None = None
+
     def wants(self, agent: Agent) -> bool:
         return WORDS in agent.heads
 
     def begin(self) -> None:
-        agent, ready = self.life.agent, self.life.is_attended and self.wants(self.life.agent)
-        self.ears = HeardWords(agent, self.life.results) if ready else None
-        self.heads = self.ears.heads if self.ears else ()
+        agent, self.ears, self.heads = self.life.agent, None, ()
+        if self.life.is_attended and self.wants(agent):
+            self.ears = HeardWords(agent, self.life.results)
+            self.heads = self.ears.heads
 
     def see(self, tick: Tick) -> None:
-        self._ended: Sentence | None = None
-        if self.ears:
-            self.ears.see(tick)
-            text = self.ears.sentence(tick.moment.time_s)
-            self._ended = Sentence(text, True, self.ears.said) if text or self.ears.said else None
+        self._ended = None
+        if self.ears is None:
+            return
+        self.ears.see(tick)
+        text = self.ears.sentence(tick.moment.time_s)
+        if text or self.ears.said:
+            self._ended = Sentence(text, True, self.ears.said)
 
     def heard(self) -> Sentence | None:
         return self._ended
 
     def hear(self, sentence: Sentence) -> Reply | None:
         """An empty answer to words that were heard in what is no speech."""
-        return None if is_speech(self.life.agent, sentence.sounds) else Reply("")
+        if is_speech(self.life.agent, sentence.sounds):
+            return None
+        return Reply("")
 
     def shown(self, tick: Tick) -> dict[str, Any]:
-        words = self.ears.shown() if self.ears else {}
-        return {"heard": words} if words else {}
+        if self.ears is None or not (words := self.ears.shown()):
+            return {}
+        return {"heard": words}
