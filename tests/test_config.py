@@ -15,8 +15,8 @@ def test_default_is_two_cpu_cores():
 def test_sets_are_typed_and_nested():
     made = config.load(sets=["exam.holdout=theo", "lessons.watch.steps=3", "seed=7", "threads=null"])
     assert (made.exam.holdout, made.lessons["watch"].steps, made.seed, made.threads) == ("theo", 3, 7, None)
-    told = config.load(sets=["lessons.a.options.by=puct", "lessons.a.options.n=3", "lessons.a.options.share=0.5"])
-    assert told.lessons["a"].options == {"by": "puct", "n": 3, "share": 0.5}
+    told = config.load(sets=["lessons.a.options.by=gumbel", "lessons.a.options.n=3", "lessons.a.options.share=0.5"])
+    assert told.lessons["a"].options == {"by": "gumbel", "n": 3, "share": 0.5}
     assert type(told.lessons["a"].options["n"]) is int
 
 

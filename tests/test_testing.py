@@ -23,7 +23,6 @@ from devmind.testing.fakes import LampState
 from devmind.testing.laws import difference
 from devmind.worlds.adapter import RulesWorld
 from devmind.worlds.gym_world import GymWorld
-from devmind.worlds.replayed import ReplayedWorld
 from devmind.worlds.rules import Outcome
 
 
@@ -131,10 +130,6 @@ def test_environment_that_writes_into_its_observation_is_wrapped_with_copies(spa
     world = GymWorld(Buffered(space))
     (before, _), (after, *_) = world.reset(), world.step({"push": 1})
     assert any(not np.array_equal(before[name], after[name]) for name in before)
-
-
-def test_replayed_session_keeps_the_laws(tmp_path: Path) -> None:
-    check_world(ReplayedWorld(short_session(tmp_path / "lamps.mcap")))
 
 
 @pytest.mark.parametrize(

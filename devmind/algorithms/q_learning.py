@@ -1,4 +1,4 @@
-"""Q-learning: the table, and the targets of networks. Pure functions that know neither an agent nor a world.
+"""Q-learning: the targets of networks. Pure functions that know neither an agent nor a world.
 
 Watkins 1989, "Learning from delayed rewards". Double: van Hasselt et al. 2016, arXiv 1509.06461. N-step returns as in
 Rainbow (Hessel et al. 2018, arXiv 1710.02298), cut at an episode's end. Quantiles: Dabney et al. 2018, arXiv
@@ -8,55 +8,9 @@ reinforcement learning"); one that ended by its own rules is not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-
-Step = Callable[[int, int], tuple[int, float, bool]]
-"""`(state, action) -> (next state, reward, terminal)`."""
-
-
-def tabular_q(
-    start: Callable[[], int],
-    step: Step,
-    legal: np.ndarray,
-    *,
-    episodes: int,
-    most_steps: int,
-    discount: float,
-    rate: float,
-    epsilon: float,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Values float [states, actions] of a small world, learned one step at a time; 0 where nothing was learned.
-
-    Args:
-        start: returns the state in which an episode begins.
-        legal: bool [states, actions]; illegal actions are never taken and never used in a target.
-        most_steps: of an episode; it is truncated then, and its last step is bootstrapped like all others.
-        rate: of learning; 1 in a deterministic world.
-        epsilon: share of the steps in which a random legal action is taken.
-    """
-    q = np.zeros(legal.shape)
-    for _ in range(episodes):
-        state = start()
-        for _ in range(most_steps):
-            allowed = np.flatnonzero(legal[state])
-            if rng.random() < epsilon:
-                action = int(rng.choice(allowed))
-            else:
-                best = allowed[q[state, allowed] == q[state, allowed].max()]
-                action = int(rng.choice(best))
-            following, reward, terminal = step(state, action)
-            after = 0.0 if terminal else q[following, legal[following]].max()
-            q[state, action] += rate * (reward + discount * after - q[state, action])
-            if terminal:
-                break
-            state = following
-    return q
 
 
 def n_step_returns(

@@ -1,15 +1,12 @@
-"""Imagining plans of key points in four ways, by the same code: the hybrid, and the paper's three baselines.
+"""Imagining plans of key points: points (Gaussian) and symbols (masked) by one network, or points alone.
 
-Hoeg, Vaaler, Liu, Egeland, Du (arXiv 2509.21983). `masked`: one network for points (Gaussian) and symbols (masked);
-`trajectory`: points only; `numbers`: symbols as numbers beside the points, noised alike; `separate`: one network draws
-the symbols, and another the points, given these symbols.
+Hoeg, Vaaler, Liu, Egeland, Du (arXiv 2509.21983): the hybrid, and their baseline without symbols.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,11 +17,9 @@ from devmind.algorithms.diffusion import SPREAD_OUT, HybridPipeline, MaskedToken
 from devmind.algorithms.diffusion.pipeline import Drawn, Watch
 from devmind.algorithms.diffusion.schedules import gumbel, noised_to_teach
 from devmind.algorithms.diffusion.tokens import TokenDenoiser
-from devmind.errors import ConfigError, nearest
 from devmind.worlds.tabletop import PLACES, THINGS, Table, observed
 from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, WORDS
 
-VARIANTS = ("masked", "trajectory", "numbers", "separate")
 FEATURES, TOLD_BY = 2 * SPREAD_OUT + 5, 1 + THINGS + PLACES
 """Numbers of a thing in the condition, and the number of things: the hand, things, places."""
 LEVELS = 100
@@ -86,23 +81,20 @@ def scene_of(hand: Tensor, things: Tensor, places: Tensor) -> Tensor:
 
 
 class Imaginer(nn.Module):
-    """Draws plans in one of the four ways, and learns from plans that are shown.
+    """Draws plans, and learns from plans that are shown.
 
     Args:
-        variant: one of `VARIANTS`.
+        with_symbols: whether a plan has symbols, or is a trajectory alone.
         width, layers, attention_heads: of each denoiser; steps: denoising steps of the points; word_steps: steps in
             which symbols are drawn before the points.
         before: tokens of the condition before those of the scene, which are no things; features: numbers of each token
             of the condition, the scene's first.
         form: sizes of a plan and a scene.
-
-    Raises:
-        ConfigError: there is no such variant.
     """
 
     def __init__(
         self,
-        variant: str = "masked",
+        with_symbols: bool = True,
         width: int = 64,
         layers: int = 3,
         attention_heads: int = 4,
@@ -113,23 +105,20 @@ class Imaginer(nn.Module):
         form: Form = ARRANGING,
     ) -> None:
         super().__init__()
-        if variant not in VARIANTS:
-            raise ConfigError(f"There is no way of imagining '{variant}'{nearest(variant, VARIANTS)}")
-        self.variant, self.steps, self.word_steps, self.form = variant, steps, word_steps, form
-        self.channels = form.channels + form.words if variant == "numbers" else form.channels
-        length = form.horizon if variant in ("masked", "separate") else 0
-        sizes: Any = features, before + form.told_by, width, layers, attention_heads
-        named: Any = {"named": before + 1, "pointed": form.pointed}
-        separate, numbers = variant == "separate", variant == "numbers"
-        only = "points" if separate else ""
+        self.with_symbols, self.steps, self.word_steps, self.form = with_symbols, steps, word_steps, form
         self.denoiser = TokenDenoiser(
-            self.channels, form.horizon, form.words, length, *sizes, only=only, numbers=numbers, **named
+            form.channels,
+            form.horizon,
+            form.words,
+            form.horizon if with_symbols else 0,
+            features,
+            before + form.told_by,
+            width,
+            layers,
+            attention_heads,
+            named=before + 1,
+            pointed=form.pointed,
         )
-        self.namer = None
-        if separate:
-            self.namer = TokenDenoiser(
-                form.channels, form.horizon, form.words, form.horizon, *sizes, only="symbols", **named
-            )
         self.scheduler = make_scheduler("ddim", LEVELS)
 
     def losses(
@@ -146,33 +135,21 @@ class Imaginer(nn.Module):
             present: bool [B, K]; by default tokens that are not all zeros.
         """
         n, device = len(points), points.device
-        clean = (
-            points
-            if self.variant != "numbers"
-            else torch.cat((points, 2 * F.one_hot(words, self.form.words) - 1.0), -1)
-        )
 
         def uniform(*shape: int) -> Tensor:
             return torch.rand(*shape, generator=generator, device=device)
 
         phase = uniform(n)
-        alone = (phase < WORDS_FIRST) & (self.variant == "masked")
-        x, level = noised_to_teach(self.scheduler, clean, alone, generator)
+        alone = (phase < WORDS_FIRST) & self.with_symbols
+        x, level = noised_to_teach(self.scheduler, points, alone, generator)
         given = torch.zeros(points.shape[:2], dtype=torch.bool, device=device)
         present = condition.any(-1) if present is None else present
         share = torch.where(phase > 1 - WORDS_KNOWN, 0.0, uniform(n))
         hidden = uniform(*words.shape) < share[:, None]
-        hidden_words = torch.zeros_like(hidden) if self.namer is not None else hidden
-        masked_words = words.masked_fill(hidden_words, self.form.words)
-        denoised, logits = self.denoiser(
-            x, given, level, masked_words, hidden_words.float().mean(-1), condition, present
-        )
-        losses = {"trajectory": 10 * (denoised - clean).square().mean()}
-        if self.namer is not None:
-            hidden = uniform(*words.shape) < uniform(n, 1)
-            masked = words.masked_fill(hidden, self.form.words)
-            _, logits = self.namer(x, given, level, masked, hidden.float().mean(-1), condition, present)
-        if logits.shape[1]:
+        masked = words.masked_fill(hidden, self.form.words)
+        denoised, logits = self.denoiser(x, given, level, masked, hidden.float().mean(-1), condition, present)
+        losses = {"trajectory": 10 * (denoised - points).square().mean()}
+        if self.with_symbols:
             nats = F.cross_entropy(logits.transpose(1, 2), words, reduction="none")
             losses["symbols"] = masked_mean(nats, hidden)
         return losses
@@ -187,7 +164,7 @@ class Imaginer(nn.Module):
         watch: Watch | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Points [B, H, C] and symbols int64 [B, L] for scenes. Points {number: [B, C]} and symbols {number: int64 [B]}
-        may be given. `trajectory` has no symbols: [B, 0]. `watch` is called at each of the `steps` of the points."""
+        may be given. A trajectory alone has no symbols: [B, 0]. `watch` is called at each of the `steps` of points."""
         drawn = self.drawn(
             condition, self.chance(len(condition), generator, condition.device), given, words, steps, watch
         )
@@ -198,7 +175,7 @@ class Imaginer(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The chance of `n` plans: noise [n, H, C], and Gumbel luck [n, L, words], by which symbols are drawn."""
         there = device if generator is None else generator.device
-        noise = torch.randn(n, self.form.horizon, self.channels, generator=generator, device=there)
+        noise = torch.randn(n, self.form.horizon, self.form.channels, generator=generator, device=there)
         luck = gumbel(torch.rand(n, self.form.horizon, self.form.words, generator=generator, device=there))
         return noise.to(device), luck.to(device)
 
@@ -222,33 +199,30 @@ class Imaginer(nn.Module):
         """
         noise, luck = chance
         present = condition.any(-1) if present is None else present
-        held, sure = dict(words or {}), None
-        if self.namer is not None:
-            by_namer = self._pipeline(self.namer)(
-                condition, present, noise, words=held, steps=1, luck=luck, words_first=self.word_steps
-            )
-            held, sure = dict(enumerate(by_namer.symbols.unbind(1))), by_namer.log_prob
-        first = self.word_steps if self.variant == "masked" else 0
-        named = self.denoiser.config["length"] > 0
 
         def surest(log_prob: Tensor) -> Tensor:
             best = log_prob.unflatten(0, (-1, of)).argmax(-1)
             return of * torch.arange(len(best), device=best.device) + best
 
-        early = of > 1 and sure is None and bool(first or not named) and len(noise) >= of * FEW
-        drawn = self._pipeline(self.denoiser)(
-            condition, present, noise, given, held if named else None, steps=steps or self.steps, watch=watch,
-            luck=luck if named else None, words_first=first, choose=surest if early else None,
-        )  # fmt: skip
-        points, symbols = drawn.trajectory, drawn.symbols
-        if self.variant == "numbers":
-            points, symbols = points.split((self.form.channels, self.form.words), -1)
-            symbols = symbols.argmax(-1)
-        found = Drawn(points, symbols, drawn.log_prob if sure is None else sure)
-        return found if early or of == 1 else found.rows(surest(found.log_prob))
+        early = of > 1 and len(noise) >= of * FEW and bool(self.word_steps or not self.with_symbols)
+        drawn = self.pipeline(
+            condition,
+            present,
+            noise,
+            given,
+            words if self.with_symbols else None,
+            steps=steps or self.steps,
+            watch=watch,
+            luck=luck if self.with_symbols else None,
+            words_first=self.word_steps if self.with_symbols else 0,
+            choose=surest if early else None,
+        )
+        return drawn if early or of == 1 else drawn.rows(surest(drawn.log_prob))
 
-    def _pipeline(self, denoiser: TokenDenoiser) -> HybridPipeline:
-        return HybridPipeline(denoiser, self.scheduler, MaskedTokens(self.form.words))
+    @property
+    def pipeline(self) -> HybridPipeline:
+        """The denoiser with its schedulers, as diffusers saves it."""
+        return HybridPipeline(self.denoiser, self.scheduler, MaskedTokens(self.form.words))
 
 
 def confusion(

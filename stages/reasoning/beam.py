@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from devmind.errors import ConfigError
-from stages.reasoning.best_first import Guide, Solved, Step, Way
+from stages.reasoning.q_star import Guide, Solved, Step, Way
 
 _Chain: TypeAlias = "tuple[int, _Chain] | None"
 """An action and the chain of actions before it; None at the start."""

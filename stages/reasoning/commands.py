@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from devmind.worlds.sliding import SlidingRules
-    from stages.reasoning.best_first import Guide, Way
+    from stages.reasoning.q_star import Guide, Way
 
 play = group("Play a game against an agent.")
 solve = group("Let an agent solve a puzzle.")

@@ -15,7 +15,7 @@ import numpy as np
 
 from devmind.curriculum.stage import Context
 from devmind.errors import ConfigError
-from stages.reasoning.best_first import Guide, Solved, Step
+from stages.reasoning.q_star import Guide, Solved, Step
 
 Rename = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 """`(states [N, cells], ends [N, cells]) -> (states [N, cells], bool [N])`: the states renamed so that their end is the

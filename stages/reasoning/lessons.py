@@ -37,20 +37,8 @@ STEPS: Mapping[str, Mapping[str, int]] = {
     "othello": {"tiny": 10, "nursery": 60, "child": 4000, "adult": 12000},
 }
 PLAY: Mapping[str, Play] = {
-    "tictactoe": Play(games=40, again=40, opening=7, remembered=100, careful=128),
-    "connect4": Play(
-        games=128,
-        again=0,
-        opening=24,
-        capacity=100_000,
-        by="rollouts",
-        rollouts=2000,
-        tempered=3,
-        moves=4,
-        handed=True,
-        glances=8,
-        muon=True,
-    ),
+    "tictactoe": Play(games=40, again=40, opening=7, remembered=100),
+    "connect4": Play(games=128, again=0, opening=24, capacity=100_000, rollouts=2000, by_glances=True),
     "othello": Play(games=32, again=16, opening=20, capacity=40_000),
 }
 """Games begin anywhere in their first half, because good players meet few of the positions that an exam asks about.
@@ -59,16 +47,12 @@ At nursery the network does not play Connect-4. In the lesson's minutes it would
 that say little, while UCT of 2,000 random games judges one in 0.7 ms (docs/decisions.md, 2026-11-26).
 """
 TINY_ROWS = 64
-TINY: Mapping[str, Any] = {
-    "games": 8, "again": 8, "simulations": 8, "rollouts": 40, "glances": 4, "remembered": 0, "careful": 0
-}  # fmt: skip
+TINY, TINY_ROLLOUTS = {"games": 8, "again": 8, "simulations": 8, "remembered": 0}, 40
 """Changes of `Play` at size tiny, which shows that everything runs and teaches nothing."""
 CARD = ("child", "adult")
 CARD_GAMES: Mapping[str, Play] = {
-    "connect4": Play(
-        games=1024, again=512, opening=24, capacity=120_000, handed=True, glances=8, muon=True
-    )
-}  # fmt: skip
+    "connect4": Play(games=1024, again=512, opening=24, capacity=120_000, by_glances=True)
+}
 CARD_ROWS, CARD_RATE = 3072, 5e-4
 """Rows and rate of CARD_GAMES, at the sizes for a graphics card. At nursery's rate, 2e-3, the policy of `child` learned
 nothing in 300 s. Seven minutes of half a card with these rows and games brought the network alone from 0.448 to 0.263
@@ -133,7 +117,7 @@ def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: f
     """
     size, play = context.config.size, PLAY[game.name]
     if size == "tiny":
-        rows, play = TINY_ROWS, replace(play, **TINY)
+        rows, play = TINY_ROWS, replace(play, **TINY, rollouts=min(play.rollouts, TINY_ROLLOUTS))
     elif size in CARD and game.name in CARD_GAMES:
         rows, learning_rate, play = CARD_ROWS, CARD_RATE, CARD_GAMES[game.name]
     count, rate = context.changed(game.name, rows, learning_rate)
@@ -141,7 +125,7 @@ def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: f
     play = Play(**context.options(game.name, fields))
 
     def learner(trains: Callable[[Agent], Sequence[str]], agent: Agent, context: Context) -> SelfPlay:
-        kind = SelfPlayByMuon if play.muon else SelfPlay
+        kind = SelfPlayByMuon if play.by_glances else SelfPlay
         return kind(agent, game, play, seed=context.seed, learning_rate=rate, trains=trains(agent))
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:

@@ -3,7 +3,7 @@
 This is AlphaZero (Silver et al. 2018) with Gumbel search (Danihelka et al. 2022), as small as possible. In an update
 many games make a move; all their searches run together. Stored positions without a proven value are searched again with
 the current network (reanalysis, Schrittwieser et al. 2021). Then comes one gradient step on positions drawn from the
-store. Proven values are targets as they are. `Play.by` can select PUCT, as in AlphaZero, or random games.
+store. Proven values are targets as they are. With `Play.rollouts` searches judge leaves by random games.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,10 +20,9 @@ from torch import Tensor, nn
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick
 from devmind.agent.output import Categorical
-from devmind.algorithms.root_noise import by_temperature, dirichlet
-from devmind.algorithms.tree_search import gumbel_search, puct_search
+from devmind.algorithms.tree_search import gumbel_search
 from devmind.curriculum.stage import Rehearsed, Scalars
-from devmind.errors import ConfigError, nearest
+from devmind.errors import ConfigError
 from devmind.learners.muon import TRUNK, MuonLearner
 from devmind.seeding import numpy_rng
 from devmind.worlds.boards import Board, MnkRules
@@ -38,7 +37,13 @@ FEWER = 4
 HANDED = 8
 """Batches on which the trunk's features are fitted to the position's tokens in a handover."""
 
-By = Literal["gumbel", "puct", "rollouts"]
+OUTCOME_SHARE = 0.5
+"""Weight of the game's further course in a value's target; the search's value has the rest."""
+MOVES, DRAWN = 4, 3
+"""With rollouts: moves that every game makes in an update, as they are cheap; and the first searched moves of a game,
+which are drawn by visits, while later ones are the most visited."""
+CAREFUL = 128
+"""Simulations of the searches for a rehearsal of which `Play.remembered` says how many games it plays."""
 
 
 @dataclass(frozen=True)
@@ -48,29 +53,21 @@ class Play:
     Args:
         games: games played side by side.
         again: stored positions searched again in an update, at most.
-        simulations: of every search.
+        simulations: of every Gumbel search, whose noise makes games differ.
         capacity: positions that are stored.
         opening: a game begins with 0 to `opening` random moves before its first search. Only positions that are met can
             be learned, and good players meet few.
-        outcome_share: weight of the game's further course in a value's target; the search's value has the rest.
-        moves: moves that every game makes in an update.
-        by: "gumbel": Gumbel search, whose noise makes games differ. "puct": PUCT as in AlphaZero, with Dirichlet noise
-            in the root's prior and visits as the policy target. "rollouts": UCT that judges leaves by random games
-            (`random_games`). It asks no network, so what is learned does not depend on what is known already (the first
-            expert of expert iteration: Anthony, Tian and Barber 2017).
-        tempered: with "puct" and "rollouts", the searched moves of each game that are drawn by visits (temperature 1).
-            Later moves are the most visited ones (temperature 0). AlphaZero has 30.
-        rollouts: random games of a search by "rollouts".
-        handed: the trunk's heads take over what the glance heads learned, every HAND_OVER_EVERY updates and at the end
-            (`glancing.hand_over`).
-        glances: steps of the encoder for each step of the trunk.
-        remembered: games played side by side for a later rehearsal, until twice as many have ended. 0: a quarter of
-            `games` and of `again`; with "rollouts" all of them, as these are cheap.
-        careful: simulations of the searches for a rehearsal; 0: as many as in all others.
-        muon: matrices learn by Muon (`SelfPlayByMuon`); else everything learns by AdamW.
+        rollouts: random games of a search by UCT (`random_games`) in place of Gumbel searches; 0: none. It asks no
+            network, so what is learned does not depend on what is known already (the first expert of expert iteration:
+            Anthony, Tian and Barber 2017).
+        by_glances: the sense of positions learns most: twice as many steps of its own, matrices by Muon
+            (`SelfPlayByMuon`), and every HAND_OVER_EVERY updates and at the end the trunk's heads take over what the
+            glance heads learned (`glancing.hand_over`).
+        remembered: games played side by side for a later rehearsal, by CAREFUL simulations, until twice as many have
+            ended. 0: a quarter of `games` and of `again`; with rollouts all of them.
 
     Raises:
-        ConfigError: `by` is unknown, or a number is out of range.
+        ConfigError: a number is out of range.
     """
 
     games: int = 64
@@ -78,29 +75,15 @@ class Play:
     simulations: int = SIMULATIONS
     capacity: int = 20_000
     opening: int = 6
-    outcome_share: float = 0.5
-    moves: int = 1
-    by: By = "gumbel"
-    tempered: int = 30
-    rollouts: int = 1000
-    handed: bool = False
-    glances: int = GLANCES
+    rollouts: int = 0
+    by_glances: bool = False
     remembered: int = 0
-    careful: int = 0
-    muon: bool = False
 
     def __post_init__(self) -> None:
-        if self.by not in get_args(By):
-            raise ConfigError(
-                f"Self-play searches by {' or '.join(get_args(By))}; got '{self.by}'{nearest(self.by, get_args(By))}"
-            )
-        least = {"games": 1, "simulations": 1, "capacity": 1, "moves": 1, "rollouts": 1}
-        least |= {"again": 0, "opening": 0, "tempered": 0, "glances": 0, "remembered": 0, "careful": 0}
+        least = {"games": 1, "simulations": 1, "capacity": 1, "again": 0, "opening": 0, "rollouts": 0, "remembered": 0}
         for name, at_least in least.items():
             if (value := getattr(self, name)) < at_least:
                 raise ConfigError(f"Self-play expects {name} of at least {at_least}; got {value}.")
-        if not 0 <= self.outcome_share <= 1:
-            raise ConfigError(f"Self-play expects an outcome_share from 0 to 1; got {self.outcome_share}.")
 
 
 class SelfPlay(GlancingLearner):
@@ -124,10 +107,10 @@ class SelfPlay(GlancingLearner):
         trains: Sequence[str] | None = None,
     ) -> None:
         super().__init__(agent, self.loss_of, seed=seed, learning_rate=learning_rate, trains=trains)
-        if play.by == "rollouts" and not isinstance(game.rules, MnkRules):
+        if play.rollouts and not isinstance(game.rules, MnkRules):
             raise ConfigError(
-                f"Self-play cannot search '{game.name}' by rollouts; only games of k in a row have such a search: say "
-                "by gumbel or puct."
+                f"Self-play cannot search '{game.name}' by rollouts; only games of k in a row have such a search: set "
+                "rollouts to 0."
             )
         self.game, self.play = game, play
         self.positions = Positions(game, play.capacity)
@@ -139,11 +122,11 @@ class SelfPlay(GlancingLearner):
         """Make moves in all games, then learn from the stored positions."""
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
-        if self.play.by == "rollouts" and not len(self.positions):
+        if self.play.rollouts and not len(self.positions):
             self.remember()  # else the first steps are on the few games that end first
         scalars, rows = self.play_on(step, "lesson"), batch["rows"]
         learned = super().update(self.drawn(rows, "learn", step), step)
-        if self.play.handed and ((step + 1) % HAND_OVER_EVERY == 0 or step + 1 == self.steps):
+        if self.play.by_glances and ((step + 1) % HAND_OVER_EVERY == 0 or step + 1 == self.steps):
             views = (self.drawn(rows, "handed", step, turn) for turn in range(HANDED))
             heads = dict(zip((self.game.policy, self.game.value), self.game.glance, strict=True))
             hand_over(self.agent, POSITION, heads, views)
@@ -151,7 +134,10 @@ class SelfPlay(GlancingLearner):
 
     def views(self, batch: Any, step: int) -> Iterator[Batch]:
         """Further stored positions."""
-        return (self.drawn(len(batch["first"]), "glance", step, turn) for turn in range(self.play.glances))
+        return (
+            self.drawn(len(batch["first"]), "glance", step, turn)
+            for turn in range((1 + self.play.by_glances) * GLANCES)
+        )
 
     def view_loss(self, view: Batch) -> Tensor:
         """The loss of policy and value from the position's tokens alone."""
@@ -161,7 +147,7 @@ class SelfPlay(GlancingLearner):
         """Make the moves of every game and store the positions; a function of number, agent and state."""
         rng = numpy_rng("self-play", self.game.name, self.seed, why, number)
         judge, proven = Judge(self.agent, self.game, symmetric=True), []
-        for _ in range(self.play.moves):
+        for _ in range(MOVES if self.play.rollouts else 1):
             self._begin(rng)
             proven.append(self._move(judge, rng))
         return {"games": float(self.games_played), "proven right": float(np.mean(proven))}
@@ -192,7 +178,7 @@ class SelfPlay(GlancingLearner):
             moves.add(self.board.marks[row], searched.weights[row], searched.value[row], searched.proven[row])
             moves.led_to(outcome.reward[row], outcome.discount[row])
         if outcome.terminal.any():
-            finished = [self.history[row].learned(self.play.outcome_share) for row in np.flatnonzero(outcome.terminal)]
+            finished = [self.history[row].learned(OUTCOME_SHARE) for row in np.flatnonzero(outcome.terminal)]
             self.positions.add(*(np.concatenate(columns) for columns in zip(*finished, strict=True)))
         going = ~outcome.terminal
         self.games_played += int(outcome.terminal.sum())
@@ -203,21 +189,16 @@ class SelfPlay(GlancingLearner):
     def _searched(self, judge: Judge, board: Board, rng: np.random.Generator) -> _Searched:
         """Search N positions with noise; the first of them are the games in progress."""
         games = len(self.history)
-        if self.play.by == "gumbel":
+        if not self.play.rollouts:
             gumbel = rng.gumbel(size=(len(board), self.game.rules.choices))
             result = search(judge, board, self.play.simulations, partial(gumbel_search, gumbel=gumbel))
             return _Searched(result.weights, result.value, result.proven, result.action[:games])
-        if self.play.by == "puct":
-            noise = dirichlet(self.game.rules.legal(board)["place"], rng)
-            result = search(judge, board, self.play.simulations, partial(puct_search, noise=noise))
-            weights, value, proven = result.weights, result.value, result.proven
-        else:
-            rules, seed = self.game.rules, int(rng.integers(2**31))
-            assert isinstance(rules, MnkRules)
-            visits, value = random_games.searched(rules, board, self.play.rollouts, seed)
-            weights, proven = visits / visits.sum(-1, keepdims=True), np.zeros(len(board), bool)
-        temperature = np.array([float(len(moves) < self.play.tempered) for moves in self.history])
-        return _Searched(weights, value, proven, by_temperature(weights[:games], temperature, rng))
+        rules, seed = self.game.rules, int(rng.integers(2**31))
+        assert isinstance(rules, MnkRules)
+        visits, value = random_games.searched(rules, board, self.play.rollouts, seed)
+        early = np.array([len(moves) < DRAWN for moves in self.history])
+        moves = np.where(early, by_visits(visits[:games], rng), visits[:games].argmax(-1))
+        return _Searched(visits / visits.sum(-1, keepdims=True), value, np.zeros(len(board), bool), moves)
 
     def drawn(self, rows: int, *why: str | int) -> Batch:
         """A batch of stored positions, with `weights` [rows, 1, choices] and `value` [rows, 1]."""
@@ -252,9 +233,9 @@ class SelfPlay(GlancingLearner):
     def remember(self) -> None:
         """Play some games with the agent as it is now (`Play.remembered`)."""
         play, number = self.play, 0
-        share = 1 if play.by == "rollouts" or play.remembered else FEWER
+        share = 1 if play.rollouts or play.remembered else FEWER
         few = play.remembered or max(1, play.games // share)
-        careful = play.careful or play.simulations
+        careful = CAREFUL if play.remembered else play.simulations
         self.play = replace(play, games=few, again=play.again // share, simulations=careful)
         games = self.games_played + 2 * few
         while self.games_played < games:
@@ -278,6 +259,12 @@ class SelfPlay(GlancingLearner):
         self.board = self.game.rules.of(state["marks"].cpu().numpy())
         self.history = [_Moves.of(moves) for moves in state["history"]]
         self.games_played = int(state["games_played"])
+
+
+def by_visits(visits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A move a row, int64 [B], drawn in proportion to its visits [B, choices]."""
+    reached = visits.cumsum(-1)
+    return np.asarray((reached <= (rng.random(len(visits)) * reached[:, -1])[:, None]).sum(-1))
 
 
 class SelfPlayByMuon(MuonLearner, SelfPlay):

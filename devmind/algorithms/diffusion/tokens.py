@@ -33,9 +33,6 @@ class TokenDenoiser(ModelMixin, ConfigMixin):
         condition: numbers of a thing; the first `pointed` are its place, like those of a point.
         told_by: number of things.
         width, layers, attention_heads: of the transformer.
-        only: "symbols" or "points": the half that is predicted, without looking at the other half. One model of each
-            makes two separate models.
-        numbers: symbols are the last `words` channels of a point, 1 for the meant symbol and -1 for all others.
 
     Raises:
         ConfigError: a plan has symbols, but not one for each step.
@@ -53,8 +50,6 @@ class TokenDenoiser(ModelMixin, ConfigMixin):
         width: int = 96,
         layers: int = 3,
         attention_heads: int = 4,
-        only: str = "",
-        numbers: bool = False,
         pointed: int = 2,
         named: int = 1,
     ) -> None:
@@ -64,18 +59,14 @@ class TokenDenoiser(ModelMixin, ConfigMixin):
         self.thing, self.place = nn.Linear(condition, width), nn.Parameter(torch.randn(horizon, width))
         self.blocks = nn.ModuleList(Block(width, attention_heads) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
-        own = channels - (words if numbers else 0)
-        if only != "symbols":
-            self.point = nn.Linear(own * (SPREAD_OUT + 1) + 1, width)
-            self.level = nn.Sequential(nn.Linear(64, width), nn.SiLU(), nn.Linear(width, width))
-            self.told, self.aims, self.aimed = nn.Linear(width, own), nn.Linear(width, width), nn.Linear(width, width)
-        if length or numbers:
+        self.point = nn.Linear(channels * (SPREAD_OUT + 1) + 1, width)
+        self.level = nn.Sequential(nn.Linear(64, width), nn.SiLU(), nn.Linear(width, width))
+        self.told, self.aims, self.aimed = nn.Linear(width, channels), nn.Linear(width, width), nn.Linear(width, width)
+        if length:
             # Symbols that name no thing, and the mask.
             self.other = nn.Parameter(torch.randn(words + 1 - (told_by - named), width))
-            if length:
-                self.masked = nn.Sequential(nn.Linear(64, width), nn.SiLU(), nn.Linear(width, width))
-            if only != "points":
-                self.means, self.meant = nn.Linear(width, width), nn.Linear(width, width)
+            self.masked = nn.Sequential(nn.Linear(64, width), nn.SiLU(), nn.Linear(width, width))
+            self.means, self.meant = nn.Linear(width, width), nn.Linear(width, width)
 
     def forward(
         self,
@@ -89,35 +80,23 @@ class TokenDenoiser(ModelMixin, ConfigMixin):
         hint: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The clean trajectory [B, H, C] and logits of the symbols [B, L, words]; see `HybridDenoiser.forward`."""
-        words, only, numbers = self.config["words"], self.config["only"], self.config["numbers"]
+        words, length = self.config["words"], self.config["length"]
         things = self.hint(condition, present) if hint is None else hint
         steps = self.place.expand(len(things), -1, -1)
-        points, said = trajectory.split((trajectory.shape[-1] - words, words), -1) if numbers else (trajectory, None)
-        if self.config["length"]:
+        if length:
             said = F.one_hot(symbols, words + 1).to(things.dtype)
-            steps = steps + self.masked(waves(masked))[:, None]
-        elif said is not None:
-            said = F.pad((said + 1) / 2, (0, 1))
-        if said is not None:
-            steps = steps + said @ self._nameable(things)
-        if only != "symbols":
-            mark = given[..., None].to(points.dtype)
-            seen = torch.cat((spread_out(points), mark, mark * points), -1)
-            steps = steps + self.point(seen) + self.level(waves(level))[:, None]
+            steps = steps + self.masked(waves(masked))[:, None] + said @ self._nameable(things)
+        mark = given[..., None].to(trajectory.dtype)
+        seen = torch.cat((spread_out(trajectory), mark, mark * trajectory), -1)
+        steps = steps + self.point(seen) + self.level(waves(level))[:, None]
         x = torch.cat((things, steps), 1)
         for block in self.blocks:
             x = block(x)
         things, steps = self.norm(x).split((things.shape[1], steps.shape[1]), 1)
-        drawn_trajectory, logits = trajectory, things.new_zeros(len(things), 0, words)
-        if only != "symbols":
-            drawn_trajectory = self._pointed(steps, things, condition, present)
-        if said is not None and only != "points":
-            logits = _score(self.means(steps), self.meant(self._nameable(things)[:, :-1]))
-        elif said is not None:
-            logits = things.new_zeros(len(things), steps.shape[1], words)
-        if numbers:
-            return torch.cat((drawn_trajectory, 2 * logits.softmax(-1) - 1), -1), logits[:, :0]
-        return drawn_trajectory, logits
+        points = self._pointed(steps, things, condition, present)
+        if not length:
+            return points, things.new_zeros(len(things), 0, words)
+        return points, _score(self.means(steps), self.meant(self._nameable(things)[:, :-1]))
 
     def hint(self, condition: Tensor, present: Tensor) -> Tensor:
         """The things' tokens before all layers, [B, K, width]: the same in all steps of a drawing."""

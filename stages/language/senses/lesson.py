@@ -94,15 +94,6 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     return {part: batch for part, batch in parts.items() if len(batch["first"])}
 
 
-def part_batch(context: Context, update: int, rows: int, part: str) -> dict[str, Any]:
-    """A step of one part alone, as `lesson_batch`: for teaching one sense after the other."""
-    if part == TEXT:
-        return {TEXT: read_lesson.lesson_batch(context, _PAGES + update, rows)}
-    rng = numpy_rng(context.seed, NAME, update, part)
-    seeds = lesson_seeds(rows, context.seed, NAME, update, part)
-    return {part: _rows(things(context, seeds, [part] * rows, rng), np.arange(rows), THINGS[part])}
-
-
 def things(context: Context, seeds: np.ndarray, parts: list[str], rng: np.random.Generator) -> dict[str, Any]:
     """A thing for each of `seeds`, with a question that the senses of its part can answer: as `batch_of`, with sound.
 

@@ -77,7 +77,7 @@ class ArrangeHead(Head):
             )
         self.candidates, self.follow, self.thoughts = candidates, follow, inlet.n_tokens - RAW
         sizes |= {"before": self.thoughts, "features": FEATURES + inlet.width}
-        self.ways = nn.ModuleDict({way: Imaginer(way, **sizes) for way in (HYBRID, TRAJECTORY)})
+        self.ways = nn.ModuleDict({way: Imaginer(way == HYBRID, **sizes) for way in (HYBRID, TRAJECTORY)})
         self.way, self.gate = HYBRID, nn.Parameter(torch.tensor(AJAR))
 
     @property

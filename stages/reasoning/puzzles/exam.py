@@ -14,11 +14,10 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import EXAM_SEEDS_FROM, numpy_rng
 from stages.reasoning import parts
 from stages.reasoning.beam import beam
-from stages.reasoning.best_first import Guide, Way
 from stages.reasoning.puzzles.algebra import Algebra
 from stages.reasoning.puzzles.lesson import MOST, RULES, costs, out, scrambles, turned
 from stages.reasoning.puzzles.reading import SIDE
-from stages.reasoning.q_star import follow, q_star
+from stages.reasoning.q_star import Guide, Way, follow, q_star
 
 PUZZLES = 400
 NODES = 1000

@@ -20,10 +20,9 @@ from devmind.seeding import EXAM_SEEDS_FROM, numpy_rng
 from devmind.worlds.sliding import MOVES
 from stages.reasoning import parts
 from stages.reasoning.beam import beam
-from stages.reasoning.best_first import Guide, Way
 from stages.reasoning.paired import ratio
 from stages.reasoning.puzzles.lesson import for_exams
-from stages.reasoning.q_star import follow, q_star
+from stages.reasoning.q_star import Guide, Way, follow, q_star
 from stages.reasoning.sliding.lesson import MOST, costs, mixed, perimeter, rules
 from stages.reasoning.sliding.patterns import left
 

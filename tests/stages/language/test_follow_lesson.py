@@ -20,7 +20,7 @@ from devmind.errors import MomentError
 from devmind.testing import check_learner, tiny_agent
 from devmind.worlds.minigrid import LEFT, RIGHT, room
 from stages.language import parts
-from stages.language.follow import exam, learner, lesson, rewards, rooms, symmetries
+from stages.language.follow import exam, learner, lesson, rooms, symmetries
 from stages.language.follow.head import Drawn, FollowHead
 from tests.agent.conftest import shake
 
@@ -286,43 +286,6 @@ def test_the_lesson_changes_only_its_head_and_resumes(
     monkeypatch.setattr(learner, "STEPS", 2)
     monkeypatch.setattr(learner, "KEPT", 2)
     check_learner(lesson.lesson(context), agent, context)
-
-
-def test_rewarded_choices_become_more_likely(context: Context, agent: Agent) -> None:
-    """Where going forward was worth more than every other action, the policy comes to go forward."""
-    batch = rewards.rewarded_batch(agent, context, 0, 3, LOCAL)
-    assert batch["lived"].shape == (*batch["choice"].shape, 2)
-    advantage = batch["lived"][..., 1][batch["valid"]]
-    assert advantage.isfinite().all()
-    taught = rewards.RewardLearner(agent, lesson.loss, seed=0, learning_rate=3e-3, trains=lesson.trained(agent))
-    taught.steps = 40
-    taught.begin(0)
-    good = 2
-    wanted = torch.where(batch["lived"][..., 0] == good, 1.0, -0.2)
-    for step in range(8):
-        told = taught.update({**batch, "lived": torch.stack((batch["lived"][..., 0], wanted), -1)}, step)
-    assert torch.isfinite(told["loss"])
-    tapped, _ = learner.moments_of(agent, batch)
-    likely = agent.head(parts.FOLLOW)(tapped).probabilities().mean(0)
-    assert likely.argmax() == good
-
-
-def test_own_episodes_have_the_rewards_of_the_room() -> None:
-    """Replayed step by step, the rooms give the same rewards and the stored views."""
-    seeds = np.arange(5)
-    plans = [rooms.demonstrate(LOCAL, int(seed)) for seed in seeds]
-    at = iter(range(100))
-
-    def as_planned(senses, first):
-        tick = next(at)
-        steps = [0 if plan is None else plan.choice[min(tick, len(plan.choice) - 1)] for plan in plans]
-        return {"choose": np.array(steps)}
-
-    for one, plan in zip(rewards.lived(LOCAL, seeds, as_planned), plans, strict=True):
-        if plan is not None:
-            np.testing.assert_array_equal(one.done, plan.done)
-            np.testing.assert_array_equal(one.board, plan.board)
-            assert one.reward == pytest.approx(plan.reward)
 
 
 def test_a_misleading_instruction_is_never_the_rooms_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from stages.language.caregiver.scene import COLOURS, HELD_OUT, NOUNS, TAUGHT
 from stages.language.name.lesson import COLOUR, KIND
 from stages.language.parts import SIGHT, SOUND, TEXT
 from stages.language.senses import lesson
-from stages.language.senses.lesson import BOTH, THINGS, lesson_batch, part_batch, sounding, things
+from stages.language.senses.lesson import BOTH, THINGS, lesson_batch, sounding, things
 from stages.language.senses.measured import BALANCED, IN_TURN, TOGETHER, Measured, measured
 from stages.language.stage import LanguageStage
 
@@ -51,13 +51,6 @@ def test_every_part_has_its_senses_and_answerable_questions(context: Context) ->
     again = lesson_batch(context, 3, 64)
     assert torch.equal(again[SOUND]["senses"][SOUND], batch[SOUND]["senses"][SOUND])
     assert not torch.equal(lesson_batch(context, 4, 64)[TEXT]["pieces"], batch[TEXT]["pieces"])
-
-
-def test_a_single_part_batch_holds_only_that_part(context: Context) -> None:
-    for part in (*THINGS, TEXT):
-        batch = part_batch(context, 0, 6, part)
-        assert list(batch) == [part]
-        assert len(batch[part]["first"]) == 6
 
 
 def test_lessons_have_taught_pairs_and_true_answers(context: Context) -> None:

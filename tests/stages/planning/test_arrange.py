@@ -1,4 +1,4 @@
-"""What arrange learns from, the four variants of imagining, and that plans are carried out unchanged."""
+"""What arrange learns from, the two ways of imagining, and that plans are carried out unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from devmind.errors import ConfigError
 from devmind.testing.laws import ATOL
 from devmind.worlds.tabletop import SORTED, THINGS, Table, TabletopRules
 from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, THERE, WORDS, arranged, plans, shuffled
-from stages.planning.imagining import VARIANTS, Imaginer, scene
+from stages.planning.imagining import Imaginer, scene
 
 SEEDS = np.arange(300)
 SMALL = {"width": 32, "layers": 1, "attention_heads": 2}
@@ -58,10 +58,10 @@ def test_plans_for_another_table_sort_nothing() -> None:
     assert share.mean() < 0.05
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_every_variant_learns_and_draws_by_the_same_code(variant: str) -> None:
+@pytest.mark.parametrize("with_symbols", [True, False])
+def test_plans_with_symbols_and_without_are_learned_and_drawn_by_the_same_code(with_symbols: bool) -> None:
     torch.manual_seed(0)
-    imaginer, state = Imaginer(variant, **SMALL), tables(seeds=SEEDS[:64])
+    imaginer, state = Imaginer(with_symbols, **SMALL), tables(seeds=SEEDS[:64])
     points, words = (torch.from_numpy(part) for part in plans(state, np.random.default_rng(0)))
     seen = scene(state)
     optimizer = torch.optim.Adam(imaginer.parameters(), 3e-3)
@@ -76,13 +76,13 @@ def test_every_variant_learns_and_draws_by_the_same_code(variant: str) -> None:
     assert all(parameter.grad is not None for parameter in imaginer.parameters())
     drawn, symbols = imaginer.draw(seen, torch.Generator().manual_seed(1))
     assert drawn.shape == (len(state), HORIZON, CHANNELS)
-    assert symbols.shape == words.shape if variant != "trajectory" else symbols.shape == (len(state), 0)
+    assert symbols.shape == words.shape if with_symbols else symbols.shape == (len(state), 0)
     again, _ = imaginer.draw(seen, torch.Generator().manual_seed(1))
     assert torch.equal(drawn, again)
 
 
 def test_points_and_symbols_may_be_given_in_part() -> None:
-    imaginer, seen = Imaginer("masked", **SMALL).eval(), scene(tables())
+    imaginer, seen = Imaginer(**SMALL).eval(), scene(tables())
     point, word = torch.full((len(seen), CHANNELS), 0.25), torch.full((len(seen),), 2)
     points, words = imaginer.draw(seen, torch.Generator().manual_seed(1), {3: point}, {1: word})
     assert torch.equal(points[:, 3], point)
@@ -93,7 +93,7 @@ def test_points_and_symbols_may_be_given_in_part() -> None:
 def test_things_are_seen_through_attention() -> None:
     """The place of a thing changes points and symbols, and an absent thing changes nothing."""
     torch.manual_seed(0)
-    imaginer, state = Imaginer("masked", **SMALL).eval(), tables()
+    imaginer, state = Imaginer(**SMALL).eval(), tables()
     there, absent = state.copy(), state.copy()
     there.things[:, 0] += 0.1
     absent.things[:, 3] += 0.1
@@ -106,7 +106,7 @@ def test_things_are_seen_through_attention() -> None:
 
 def test_points_lie_at_things_and_the_order_of_things_does_not_matter() -> None:
     torch.manual_seed(0)
-    denoiser, seen = Imaginer("masked", **SMALL).eval().denoiser, scene(tables())
+    denoiser, seen = Imaginer(**SMALL).eval().denoiser, scene(tables())
     present, n = seen.any(-1), len(seen)
     noise, none, words = torch.randn(n, HORIZON, CHANNELS), torch.zeros(n, HORIZON), torch.full((n, HORIZON), WORDS)
     plan = noise, none.bool(), torch.ones(n), words, torch.ones(n)
@@ -130,15 +130,15 @@ def test_a_plan_with_fewer_symbols_than_steps_is_refused() -> None:
         TokenDenoiser(horizon=6, length=4)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_the_surest_candidates_drawn_alone_are_those_of_all_drawn(variant: str) -> None:
+@pytest.mark.parametrize("with_symbols", [True, False])
+def test_the_surest_candidates_drawn_alone_are_those_of_all_drawn(with_symbols: bool) -> None:
     torch.manual_seed(3)
-    imaginer, of, n = Imaginer(variant, **SMALL, steps=3, word_steps=2).eval(), 3, 5
+    imaginer, of, n = Imaginer(with_symbols, **SMALL, steps=3, word_steps=2).eval(), 3, 5
     seen = scene(tables().take(np.arange(n))).repeat_interleave(of, 0)
     chance = imaginer.chance(n * of, torch.Generator().manual_seed(0))
     every = imaginer.drawn(seen, chance)
     best = every.log_prob.unflatten(0, (n, of)).argmax(-1)
-    assert variant not in ("masked", "separate") or len(set(best.tolist())) > 1
+    assert not with_symbols or len(set(best.tolist())) > 1
     asked: list[int] = []
     imaginer.denoiser.register_forward_hook(lambda _, given, __: asked.append(len(given[0])))
     surest = imaginer.drawn(seen, chance, of=of)
@@ -146,17 +146,11 @@ def test_the_surest_candidates_drawn_alone_are_those_of_all_drawn(variant: str) 
     torch.testing.assert_close(surest.trajectory, chosen.trajectory, atol=1e-5, rtol=1e-5)
     assert torch.equal(surest.symbols, chosen.symbols)
     torch.testing.assert_close(surest.log_prob, chosen.log_prob)
-    if variant != "separate":  # another network draws its symbols
-        assert asked == [n * of] * (2 if variant == "masked" else 0) + [n] * 3
-
-
-def test_an_unknown_variant_is_refused() -> None:
-    with pytest.raises(ConfigError, match="no way of imagining 'mask'"):
-        Imaginer("mask")
+    assert asked == [n * of] * (2 if with_symbols else 0) + [n] * 3
 
 
 def test_the_pipeline_of_tokens_loads_bit_equal(tmp_path) -> None:
-    imaginer = Imaginer("masked", **SMALL).eval()
+    imaginer = Imaginer(**SMALL).eval()
     pipeline = HybridPipeline(imaginer.denoiser, imaginer.scheduler, MaskedTokens(WORDS))
     pipeline.save_pretrained(tmp_path)
     loaded = HybridPipeline.from_pretrained(tmp_path)

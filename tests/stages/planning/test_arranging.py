@@ -63,7 +63,7 @@ class Knowing:
             table = TabletopRules("three").initial(self.rng.integers(0, 10**6, len(table)))
         points, words = plans(table, self.rng)
         self.made += len(points)
-        if imaginer.variant == TRAJECTORY:
+        if not imaginer.with_symbols:
             points, words = np.zeros_like(points), words[:, :0]
         told = torch.from_numpy(points)
         for number in range(imaginer.steps if watch is not None else 0):
@@ -263,7 +263,7 @@ def test_an_agent_that_imagines_no_better_than_its_control_fails(
     agent: Agent, knowing: Knowing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head: Any = head_of(agent)
-    monkeypatch.setattr(head.ways[TRAJECTORY], "variant", HYBRID)
+    monkeypatch.setattr(head.ways[TRAJECTORY], "with_symbols", True)
     found = examined(agent, tmp_path)
     assert found[exam.ABOVE].score == 0.0
     passed = {decision.measure for decision in exam.GATE.judge(found).decisions if decision.passed}

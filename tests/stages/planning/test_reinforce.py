@@ -1,4 +1,4 @@
-"""Reinforcement of the planner: plans as numbers, values of strides, and a denoiser taught by the outcomes of plans."""
+"""Reinforcement of the planner: plans as numbers, values of strides, and plans learned by their advantage."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from devmind.testing import tiny_agent
 from devmind.worlds.pointmaze import MAZES, UNIT, maze
 from stages.planning import parts
 from stages.planning.parts import HORIZON, STRIDE
-from stages.planning.places import scaled
 from stages.planning.planner import PlannerHead, interpolated
 from stages.planning.reinforce import plans
-from stages.planning.reinforce.finetune import PolicyGradient, advantages, own_trips, weights
+from stages.planning.reinforce.finetune import advantages, own_trips, weights
 from stages.planning.reinforce.values import StrideValues, strides_of, teach_values
 from stages.planning.route import trips
 
@@ -135,41 +134,6 @@ def test_shorter_paths_than_expected_have_higher_advantages(shown: trips.Trips) 
     quick = plans.Plans(**{**vars(data), "ticks": data.ticks / 2})
     assert (advantages(values, quick) > advantages(values, data)).all()
     assert (weights(values, quick) >= weights(values, data)).all()
-
-
-def test_the_policy_gradient_increases_what_is_rewarded(agent: Agent, shown: trips.Trips) -> None:
-    """The reward is the share of one word and of points to the right: both become more frequent."""
-    data = plans.drawn([shown], 16, numpy_rng("gradient"))
-    drawn: list[torch.Tensor] = []
-
-    class Seen(PolicyGradient):
-        def draw(self, *args: Any) -> Any:
-            drawing = super().draw(*args)
-            drawn.append((drawing.words[-1][1] == 1).float().mean(-1))
-            return drawing
-
-    learner = Seen(agent, lambda found, maze: drawn[-1] + found[:, 1:-1, 0].mean(1), 3e-3)
-    generator = torch.Generator().manual_seed(0)
-    told = [learner.update(data, generator)[0] for _ in range(30)]
-    assert np.mean(told[-5:]) > np.mean(told[:5]) + 0.2
-    assert torch.stack(drawn[-5:]).mean() > torch.stack(drawn[:5]).mean()
-
-
-def test_drawn_steps_have_their_likelihood(agent: Agent, shown: trips.Trips) -> None:
-    """Recomputed from its own record, a drawing has the same mean; kept words are counted once."""
-    data = plans.drawn([shown], 4, numpy_rng("steps"))
-    learner = PolicyGradient(agent, lambda found, maze: found[:, 0, 0], 1e-3)
-    drawing = learner.draw(data.place, data.goal, data.maze, torch.Generator().manual_seed(1))
-    words = parts.WORDS
-    assert (drawing.words[0][0] == len(words)).all()
-    assert (drawing.words[-1][1] < len(words)).all()
-    for (_, after), (before, _) in zip(drawing.words, drawing.words[1:], strict=False):
-        assert torch.equal(after, before)
-    told = learner.log_prob(drawing, data.place, data.goal, data.maze)
-    # Normal noise: minus half of its mean square per step, beside words that an untaught network does not predict.
-    assert (told < -0.3).all()
-    torch.testing.assert_close(drawing.plans[:, 0], scaled(data.place))
-    torch.testing.assert_close(drawing.plans[:, -1], scaled(data.goal))
 
 
 def test_own_walks_are_those_that_arrived(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:

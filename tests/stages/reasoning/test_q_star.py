@@ -1,4 +1,4 @@
-"""Q*, and A* with V beside it, on a graph with known distances, on 8-puzzles and on Lights Out."""
+"""Q* on a graph with known distances, on 8-puzzles and on Lights Out."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import numpy as np
 import pytest
 
 from devmind.errors import ConfigError
-from stages.reasoning.a_star import a_star
 from stages.reasoning.puzzles.algebra import Algebra
 from stages.reasoning.puzzles.exam import examine, followed, puzzles, search  # noqa: F401
 from stages.reasoning.puzzles.lesson import RULES, bounds, for_exams, out, scrambles, turned
 from stages.reasoning.q_star import q_star
 from stages.reasoning.sliding import exam as sliding
 from stages.reasoning.sliding.lesson import perimeter, rules
-
-BOTH = pytest.mark.parametrize("by", [q_star, a_star])
 
 MOVES = np.array([[0, 1], [0, -1], [1, 0], [-1, 0]])
 
@@ -41,54 +38,40 @@ def follow(start: np.ndarray, actions: list[int]) -> np.ndarray:
     return start
 
 
-@BOTH
-def test_an_admissible_guide_finds_a_shortest_path_around_the_wall(by) -> None:
+def test_an_admissible_guide_finds_a_shortest_path_around_the_wall() -> None:
     starts = np.array([[0, 0], [4, 1], [4, 0], [1, 3]])
-    ways = by(starts, step, at_goal, manhattan, nodes=500)
+    ways = q_star(starts, step, at_goal, manhattan, nodes=500)
     assert [len(way.actions or ()) for way in ways] == [10, 1, 0, 6]
     for start, way in zip(starts, ways, strict=True):
         assert at_goal(follow(start, way.actions or [])[None])[0]
     assert ways[2].nodes == 0
 
 
-@BOTH
-def test_problems_side_by_side_are_searched_as_alone(by) -> None:
+def test_problems_side_by_side_are_searched_as_alone() -> None:
     starts = np.array([[0, 0], [-2, 1], [1, 1]])
-    together = by(starts, step, at_goal, manhattan, nodes=60, batch=3)
-    alone = [by(start[None], step, at_goal, manhattan, nodes=60, batch=3)[0] for start in starts]
+    together = q_star(starts, step, at_goal, manhattan, nodes=60, batch=3)
+    alone = [q_star(start[None], step, at_goal, manhattan, nodes=60, batch=3)[0] for start in starts]
     assert together == alone
 
 
-@BOTH
-def test_the_budget_is_kept_and_an_unsolved_problem_has_no_actions(by) -> None:
+def test_the_budget_is_kept_and_an_unsolved_problem_has_no_actions() -> None:
     asked = []
 
     def counted(states: np.ndarray) -> np.ndarray:
         asked.append(len(states))
         return manhattan(states)
 
-    (way,) = by(np.array([[0, 0]]), step, at_goal, counted, nodes=5, batch=2)
+    (way,) = q_star(np.array([[0, 0]]), step, at_goal, counted, nodes=5, batch=2)
     assert way.actions is None
     assert way.nodes == sum(asked) <= 5
     with pytest.raises(ConfigError, match=r"at least (one node|1)"):
-        by(np.array([[0, 0]]), step, at_goal, manhattan, nodes=0)
+        q_star(np.array([[0, 0]]), step, at_goal, manhattan, nodes=0)
 
 
-@BOTH
-def test_a_search_without_a_solution_ends(by) -> None:
-    (way,) = by(np.array([[0, 0]]), lambda states, actions: states, at_goal, manhattan, nodes=100)
+def test_a_search_without_a_solution_ends() -> None:
+    (way,) = q_star(np.array([[0, 0]]), lambda states, actions: states, at_goal, manhattan, nodes=100)
     assert way.actions is None
     assert way.nodes == 1
-
-
-def test_a_solved_state_found_first_is_replaced_by_a_shorter_path() -> None:
-    """States 0 to 3: by 1 and 2 to the goal 3, or by an action that leads there at once, of which V says nothing."""
-    leads = np.array([[1, 2], [1, 3], [2, 3], [3, 3]])
-    costs = np.array([[1.0, 1.0], [5.0, 5.0], [0.0, 9.0], [0.0, 0.0]])
-    asked = (lambda s, a: leads[s[:, 0], a][:, None]), (lambda s: s[:, 0] == 3), (lambda s: costs[s[:, 0]])
-    (way,) = a_star(np.array([[0]]), *asked, nodes=10)
-    assert way.actions == [1, 1]
-    assert (way.nodes, way.expanded) == (3, 2)
 
 
 def exact(tiles: np.ndarray) -> np.ndarray:
@@ -97,27 +80,17 @@ def exact(tiles: np.ndarray) -> np.ndarray:
     return 1.0 + perimeter(3).distance(reached).reshape(-1, 4)
 
 
-def test_both_searches_find_the_lengths_of_breadth_first_search_and_v_evaluates_every_child() -> None:
+def test_q_star_finds_the_lengths_of_breadth_first_search_and_evaluates_one_state_a_step() -> None:
     tiles, fewest = sliding.puzzles(30, 1)
     asked = tiles, rules(3).slid, rules(3).solved
-    by_q, by_v = (by(*asked, exact, nodes=1000) for by in (q_star, a_star))
-    for ways in (by_q, by_v):
-        assert [len(way.actions or ()) for way in ways] == fewest.tolist()
-    assert [way.nodes for way in by_q] == [way.expanded for way in by_q] == fewest.tolist()
-    assert [way.expanded for way in by_v] == fewest.tolist()
-    assert all(way.nodes > k for way, k in zip(by_v, fewest, strict=True) if k > 1)
-    by_hand = a_star(tiles[:5], *asked[1:], lambda states: sliding.manhattan(3, states), nodes=20_000)
+    ways = q_star(*asked, exact, nodes=1000)
+    assert [len(way.actions or ()) for way in ways] == fewest.tolist()
+    assert [way.nodes for way in ways] == [way.expanded for way in ways] == fewest.tolist()
+    by_hand = q_star(tiles[:5], *asked[1:], lambda states: sliding.manhattan(3, states), nodes=20_000)
     assert [len(way.actions or ()) for way in by_hand] == fewest[:5].tolist()
-
-
-def test_in_lights_out_v_evaluates_about_24_states_for_each_one_of_q() -> None:
     lit = puzzles(20, 1)
-    fewest = Algebra.of(5).shortest(lit).sum(-1)
-    by_q, by_v = (by(lit, turned, out, perfect, nodes=1000) for by in (q_star, a_star))
-    assert [len(way.actions or ()) for way in by_q] == [len(way.actions or ()) for way in by_v] == fewest.tolist()
-    assert [way.nodes for way in by_q] == fewest.tolist()
-    # Each expansion makes 25 states: all except known ones are evaluated, and none where one of them is solved.
-    assert all(23 * (k - 1) < way.nodes <= 25 * k for way, k in zip(by_v, fewest, strict=True))
+    ways = q_star(lit, turned, out, perfect, nodes=1000)
+    assert [way.nodes for way in ways] == Algebra.of(5).shortest(lit).sum(-1).tolist()
 
 
 def perfect(lit: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from devmind.worlds.boards import Board
 from stages.reasoning import parts, selfplay
 from stages.reasoning.games import OTHELLO, TICTACTOE, Judge, moves, search
 from stages.reasoning.replay import Positions
-from stages.reasoning.selfplay import Play, SelfPlay, SelfPlayByMuon, _Moves
+from stages.reasoning.selfplay import CAREFUL, DRAWN, Play, SelfPlay, SelfPlayByMuon, _Moves, by_visits
 from stages.reasoning.solver import solve
 from stages.reasoning.tictactoe.exam import by_rule, random, unlost
 from tests.stages.floors import held_to_the_floors
@@ -168,17 +168,17 @@ def taught(learner: SelfPlay, start: int, end: int) -> str:
     return learner.agent.sha256()
 
 
-@pytest.mark.parametrize("by", ["gumbel", "puct", "rollouts"])
-def test_resumed_self_play_is_bit_equal(agent: Agent, by: str) -> None:
-    straight = self_play(copy.deepcopy(agent), by=by)
-    half = self_play(copy.deepcopy(agent), by=by)
+@pytest.mark.parametrize("rollouts", [0, 20])
+def test_resumed_self_play_is_bit_equal(agent: Agent, rollouts: int) -> None:
+    straight = self_play(copy.deepcopy(agent), rollouts=rollouts)
+    half = self_play(copy.deepcopy(agent), rollouts=rollouts)
     wanted = taught(straight, 0, 8)
     taught(half, 0, 5)
-    resumed = self_play(copy.deepcopy(half.agent), by=by)
+    resumed = self_play(copy.deepcopy(half.agent), rollouts=rollouts)
     resumed.load_state_dict(copy.deepcopy(half.state_dict()))
     assert taught(resumed, 5, 8) == wanted
     assert resumed.games_played == straight.games_played > 0
-    lost = self_play(copy.deepcopy(half.agent), by=by)
+    lost = self_play(copy.deepcopy(half.agent), rollouts=rollouts)
     lost.load_state_dict(
         copy.deepcopy(half.state_dict()) | {"history": [], "marks": torch.zeros(0, 9, dtype=torch.int8)}
     )
@@ -197,36 +197,17 @@ def played(learner: SelfPlay) -> tuple[np.ndarray, np.ndarray]:
     return np.array(number), np.array(most)
 
 
-def test_puct_draws_the_first_moves_by_visits_and_then_takes_the_most_visited(agent: Agent) -> None:
-    learner = self_play(agent, games=40, simulations=12, opening=0, by="puct", tempered=2)
-    for number in range(4):
-        learner.play_on(number, "test")
-    at, most = played(learner)
-    assert at.max() == 3
-    assert most[at >= 2].all()
-    for early in (0, 1):
-        assert 0.1 < most[at == early].mean() < 0.9
-    weights = np.concatenate([moves_made.column("weights") for moves_made in learner.history])
-    np.testing.assert_allclose(weights.sum(-1), 1)
-    visits = weights[~np.concatenate([moves_made.column("proven") for moves_made in learner.history])] * 12
-    np.testing.assert_allclose(visits, visits.round(), atol=1e-9)  # the target: visits divided by their sum
-
-
-def test_an_unknown_search_of_self_play_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"searches by gumbel or puct or rollouts; got 'put'; did you mean 'puct'\?"):
-        Play(by="put")  # type: ignore[arg-type]
-
-
 def test_rollouts_teach_their_findings_without_the_network(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(*_: Any) -> None:
         raise AssertionError("the network is asked")
 
     monkeypatch.setattr(Agent, "evaluate", asked)
-    learner = self_play(agent, games=30, again=0, by="rollouts", rollouts=400, tempered=1)
-    for number in range(9):
+    learner = self_play(agent, games=30, again=0, rollouts=400)
+    for number in range(3):
         learner.play_on(number, "test")
     at, most = played(learner)
-    assert most[at >= 1].all()
+    assert most[at >= DRAWN].all()
+    assert not most[at < DRAWN].all()
     positions = learner.positions
     place = {key: row for row, key in enumerate(TICTACTOE.keys(GAME.board.marks).tolist())}
     rows = np.array([place[key] for key in TICTACTOE.keys(positions.marks).tolist()])
@@ -239,15 +220,22 @@ def test_rollouts_teach_their_findings_without_the_network(agent: Agent, monkeyp
     assert (np.sign(positions.value) == GAME.value[rows])[sure].mean() > 0.95
 
 
+def test_moves_are_drawn_in_proportion_to_their_visits() -> None:
+    visits = np.tile([0, 30, 0, 10, 0], (4000, 1))
+    drawn = by_visits(visits, np.random.default_rng(0))
+    assert np.bincount(drawn, minlength=5)[[0, 2, 4]].tolist() == [0, 0, 0]
+    assert np.mean(drawn == 1) == pytest.approx(0.75, abs=0.03)
+
+
 def test_rollouts_learn_from_many_games_from_the_first_step(agent: Agent) -> None:
-    learner = self_play(agent, games=20, by="rollouts", rollouts=30)
+    learner = self_play(agent, games=20, rollouts=30)
     learner.update({"update": 0, "rows": 8}, 0)
     assert learner.games_played >= 40, "twice as many as are played side by side, not those alone that end at once"
     assert len(learner.positions) > 100
 
 
 def test_muon_steps_the_linear_maps_of_this_game_only(agent: Agent) -> None:
-    play = Play(games=4, again=0, simulations=4, muon=True)
+    play = Play(games=4, again=0, simulations=4, by_glances=True)
     learner = SelfPlayByMuon(agent, TICTACTOE, play, seed=3, learning_rate=1e-3, trains=parts.trained(agent))
     kinds = {name: learner.kind(name, parameter) for name, parameter in learner.trained_parameters()}
     by_muon = {name for name, kind in kinds.items() if kind == "orthogonal"}
@@ -266,11 +254,11 @@ def test_muon_steps_the_linear_maps_of_this_game_only(agent: Agent) -> None:
 
 def test_rollouts_are_only_for_games_of_lines(agent: Agent) -> None:
     with pytest.raises(ConfigError, match="'othello' by rollouts; only games of k in a row have such a search"):
-        SelfPlay(agent, OTHELLO, Play(by="rollouts"), seed=3, learning_rate=1e-3)
+        SelfPlay(agent, OTHELLO, Play(rollouts=9), seed=3, learning_rate=1e-3)
 
 
 def test_the_trunks_heads_take_over_what_glances_learned(agent: Agent) -> None:
-    learner = self_play(agent, games=20, by="rollouts", rollouts=50, handed=True)
+    learner = self_play(agent, games=20, rollouts=50, by_glances=True)
     learner.steps = 8
     taught(learner, 0, 7)
     senses = {name: torch.from_numpy(x) for name, x in TICTACTOE.rules.observe(GAME.board.take(ASKED)).items()}
@@ -310,11 +298,11 @@ def test_the_requested_number_of_games_is_remembered_by_separate_searches(
         return real(judge, board, simulations, *more)
 
     monkeypatch.setattr(selfplay, "search", counted)
-    learner = self_play(agent, remembered=12, careful=40)
+    learner = self_play(agent, remembered=12)
     play = learner.play
     learner.remember()
     assert learner.games_played >= 24
-    assert {simulations for _, simulations in searches} == {40}
+    assert {simulations for _, simulations in searches} == {CAREFUL}
     assert searches[0][0] == 12
     assert learner.play == play, "the lesson goes on as it did"
 
@@ -385,9 +373,8 @@ def test_a_full_store_forgets_the_oldest() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by", ["gumbel", "puct"])
-def test_self_play_teaches_a_small_network_to_play_better(agent: Agent, by: str) -> None:
-    learner = self_play(agent, games=32, again=32, simulations=16, by=by)
+def test_self_play_teaches_a_small_network_to_play_better(agent: Agent) -> None:
+    learner = self_play(agent, games=32, again=32, simulations=16)
     learner.steps, learner.learning_rate = 150, 4e-3
     before = optimal(moves(Judge(agent.eval(), TICTACTOE), GAME.board.take(ASKED), 0))
     agent.train()

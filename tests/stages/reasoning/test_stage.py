@@ -39,38 +39,37 @@ def test_a_configuration_chooses_the_search_of_self_play_and_hindsight(tmp_path)
     agent.config.stages = [stage.name]
     context = said(
         tiny_context(tmp_path),
-        "tictactoe.options.by=puct", "tictactoe.options.outcome_share=1", "sliding.options.hindsight=0.5",
+        "tictactoe.options.rollouts=30", "sliding.options.hindsight=0.5",
     )  # fmt: skip
     check_lessons([stage], context)
     learners = {one.name: one.make_learner(agent, context) for one in stage.lessons(context)}
     play = learners["tictactoe"].play
-    assert (play.by, play.outcome_share, play.games) == ("puct", 1.0, 8)
-    assert learners["othello"].play.by == "gumbel", "of which nothing was said"
+    assert (play.rollouts, play.games) == (30, 8)
+    assert learners["othello"].play.rollouts == 0, "of which nothing was said"
     assert (learners["sliding"].hindsight, learners["puzzles"].hindsight) == (0.5, 0.0)
     assert learners["review"].of["tictactoe"].play == play, "it is rehearsed as it was taught"
 
 
-@pytest.mark.parametrize(("size", "by"), [("nursery", "rollouts"), ("child", "gumbel")])
-def test_connect_4_is_taught_by_rollouts_on_cpus(size: str, by: str, tmp_path) -> None:
+@pytest.mark.parametrize(("size", "rollouts"), [("nursery", 2000), ("child", 0)])
+def test_connect_4_is_taught_by_rollouts_on_cpus(size: str, rollouts: int, tmp_path) -> None:
     agent, context = tiny_agent(), tiny_context(tmp_path)
     ReasoningStage().admit(agent)
     context = replace(context, config=load(size, sets=["device=cpu"]))
     lesson = selfplay_lesson(context, CONNECT4, rows=8, learning_rate=1e-3, minutes=1.0)
     learner = lesson.make_learner(agent, context)
-    assert (learner.play.by, type(learner)) == (by, SelfPlayByMuon)
+    assert (learner.play.rollouts, type(learner)) == (rollouts, SelfPlayByMuon)
 
 
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [
-        ("tictactoe.options.bye=puct", r"The lesson 'tictactoe' has no option 'bye'; did you mean 'by'\?"),
-        ("navigate.options.by=puct", "The lesson 'navigate' has no option 'by': it has none."),
-        ("connect4.options.by=put", r"searches by gumbel or puct or rollouts; got 'put'; did you mean 'puct'\?"),
+        ("tictactoe.options.gamse=9", r"The lesson 'tictactoe' has no option 'gamse'; did you mean 'games'\?"),
+        ("navigate.options.games=9", "The lesson 'navigate' has no option 'games': it has none."),
         ("connect4.options.games=many", "lessons.connect4.options.games is 8 by default.*; got 'many'"),
         ("connect4.options.games=true", "takes a value of that type; got True"),
         ("connect4.options.games=2.5", "takes a value of that type; got 2.5"),
         ("connect4.options.simulations=0", "expects simulations of at least 1; got 0"),
-        ("othello.options.outcome_share=2", "outcome_share from 0 to 1; got 2.0"),
+        ("othello.options.rollouts=-1", "expects rollouts of at least 0; got -1"),
         ("puzzles.options.hindsight=-1", "in hindsight is from 0 to 1; got -1.0"),
         ("values.batch=9", "The lesson 'values' has no batch that can be set"),
         ("review.batch=9", "The lesson 'review' has no batch that can be set"),
