@@ -157,8 +157,6 @@ class Life:
             "say": self._say, "asks": self._asks, "answer": self._answer,
         }  # fmt: skip
         self.abilities = load_abilities(self)
-        self._able: tuple[Ability, ...] = ()
-        self._failed: list[str] = []
         self._begin_abilities()
         if options.record is not None:
             self.begin_recording()
