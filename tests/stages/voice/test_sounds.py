@@ -319,6 +319,7 @@ def test_speech_is_where_the_life_looks_for_it() -> None:
     assert (round(10 * heard_words.END_S), round(10 * heard_words.LEAD_S)) == (listening.PAUSE, listening.LEAD)
 
 
+@pytest.mark.slow
 def test_words_are_written_only_for_what_sounds_like_speech(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`hear` wrote "nine can can" for a dog. Real clips, of which an arc is taught some."""
     pupil = tiny_agent(3)
