@@ -61,17 +61,18 @@ def test_sensors_keep_their_laws(film, song):
 
 def test_flash_and_click_come_at_the_known_times():
     with SyntheticCamera(period_s=0.25, flash_s=0.1) as camera, SyntheticMicrophone(period_s=0.25) as microphone:
-        begun = time.monotonic()
-        frames = {}
-        while time.monotonic() < begun + 0.6:
+        begun, sound, frames = time.monotonic(), None, {}
+        # A busy machine misses some frames.
+        while sound is None or (sum(frames.values()) < 2 and time.monotonic() < begun + 60):
             try:
                 frame, at_s = camera.read_latest(1.0)
                 frames[at_s] = frame.min() == 255
             except StaleReading:
                 pass
+            if sound is None and time.monotonic() > begun + 0.6:
+                sound = wait_for(lambda: microphone.read_window(begun, begun + 0.6))[0]
             time.sleep(0.005)
-        sound = microphone.read_window(begun, begun + 0.6)[0]
-    known, flashes = event_times(begun, begun + 0.6, 0.25), event_times(begun - 0.2, begun + 0.6, 0.25)
+    known, flashes = event_times(begun, begun + 0.6, 0.25), event_times(begun - 0.2, max(frames) + 0.1, 0.25)
     assert 2 <= len(known) <= 3
     assert frames == {at_s: any(-1e-6 <= at_s - event < 0.1 - 1e-6 for event in flashes) for at_s in frames}
     assert sum(frames.values()) >= 2

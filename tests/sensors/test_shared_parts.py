@@ -220,7 +220,9 @@ def test_closing_does_not_wait_for_a_hanging_device(monkeypatch):
     monkeypatch.setattr(device, "RELEASE_S", 0.05)
     lamp = Lamp(hangs=threading.Event())
     with lamp:
-        time.sleep(0.02)
+        until = time.monotonic() + 30
+        while not lamp.opened and time.monotonic() < until:
+            time.sleep(0.01)
     assert "did not release" in lamp.health.fault
     assert lamp.closed == 0
     lamp.hangs.set()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from devmind.errors import SensorError, StaleReading
-from devmind.live.speaking import ECHO_S, Speaking
+from devmind.live.speaking import Speaking
 from devmind.sessions.messages import as_s16
 from devmind.testing import check_sensor
 from sensors import device, microphone
@@ -145,6 +145,16 @@ def window(sensor, seconds=0.2, patience_s=10.0):
             time.sleep(0.01)
 
 
+def played_out(mouth, card):
+    """Wait until nothing is left to play and the card has heard some blocks after it."""
+    until, blocks = time.monotonic() + 30, None
+    while blocks is None or len(card.heard) < blocks:
+        assert time.monotonic() < until
+        if blocks is None and not mouth.pending_s:
+            blocks = len(card.heard) + 10
+        time.sleep(0.01)
+
+
 def pitch_hz(samples):
     """The loudest frequency of a window at 16 kHz."""
     return np.argmax(np.abs(np.fft.rfft(samples * np.hanning(len(samples)), 16_000)))
@@ -254,10 +264,7 @@ def test_the_speaker_plays_its_input_without_blocking(card, rates):
         mouth.act(tone)
         assert mouth.pending_s == pytest.approx(0.3, abs=0.05), "but for a block that was on its way"
         card.silent.clear()
-        until = time.monotonic() + 30
-        while mouth.pending_s and time.monotonic() < until:
-            time.sleep(0.02)
-        time.sleep(0.1)
+        played_out(mouth, card)
     heard = np.concatenate(card.heard) / 32767
     heard = heard[np.flatnonzero(heard)[0] :][: rates[0] * 3 // 10]
     assert np.argmax(np.abs(np.fft.rfft(heard, rates[0]))) == pytest.approx(440, abs=3)
@@ -269,10 +276,7 @@ def test_a_speaker_of_another_rate_adds_no_tones_and_plays_to_the_end(card):
     tone = (0.5 * np.sin(2 * np.pi * 3000 * np.arange(4800) / 16_000)).astype(np.float32)[None]
     with Speaker() as mouth:
         mouth.act(tone)
-        until = time.monotonic() + 30
-        while mouth.pending_s and time.monotonic() < until:
-            time.sleep(0.02)
-        time.sleep(0.2)
+        played_out(mouth, card)
     heard = np.concatenate(card.heard) / 32767
     loud = np.flatnonzero(np.abs(heard) > 0.1)
     assert len(heard[loud[0] : loud[-1]]) == pytest.approx(0.3 * 44_100, abs=100)
@@ -305,15 +309,14 @@ def test_a_speaker_without_its_device_keeps_nobody_waiting(card):
         voice.act(sound)
         assert mouth.pending_s == 0
         assert mouth.drops == 3200
-        time.sleep(0.1 + ECHO_S)
+        while voice.is_heard and time.monotonic() < until:
+            time.sleep(0.01)
         assert not voice.is_heard
         card.gone = False
         while not mouth.health.captures and time.monotonic() < until:
             time.sleep(0.01)
         voice.act(sound)
-        while mouth.pending_s and time.monotonic() < until:
-            time.sleep(0.01)
-        time.sleep(0.1)
+        played_out(mouth, card)
     assert mouth.drops == 3200
     assert np.abs(np.concatenate(card.heard)).max() > 16_000
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from devmind import plugins
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Measure
-from devmind.curriculum.examining import examine_skill
+from devmind.curriculum.examining import Examined, examine_skill
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.testing import check_episodes, tiny_agent, tiny_context
 from devmind.worlds import minigrid
@@ -101,6 +102,18 @@ def examined(stage: Stage, skill: Skill, agent: Agent, context: Context, turn, l
         return examine_skill(stage, skill, agent, context, level)
 
 
+@pytest.fixture(scope="module")
+def known(agent: Agent, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Stage, Skill], Examined]:
+    """The full exam of a player that knows the answers, by skill; held once for all tests."""
+
+    @cache
+    def held(name: str) -> Examined:
+        ((stage, skill),) = (one for one in SKILLS if one[1].name == name)
+        return examined(stage, skill, agent, context_of(tmp_path_factory.mktemp(name)), np.arange)
+
+    return lambda stage, skill: held(skill.name)
+
+
 REACHED = {
     "track": 0.8,  # the first ticks count, before any gaze can arrive
     "reach": 0.9,
@@ -112,10 +125,9 @@ REACHED = {
 
 @of(players(), slow=("startle", "track", "see", "permanence"))
 def test_known_answers_reach_the_ceiling_and_shuffled_answers_fall(
-    stage: Stage, skill: Skill, agent: Agent, tmp_path: Path
+    stage: Stage, skill: Skill, agent: Agent, tmp_path: Path, known: Callable[[Stage, Skill], Examined]
 ) -> None:
-    context = context_of(tmp_path)
-    best = examined(stage, skill, agent, context, np.arange)
+    best = known(stage, skill)
     for name, measure in best.measures.items():
         if name.endswith("/memory"):
             continue  # memory adds nothing where it is not needed
@@ -123,7 +135,7 @@ def test_known_answers_reach_the_ceiling_and_shuffled_answers_fall(
         wanted = REACHED.get(name, REACHED.get(name.split("/")[0], 1.0))
         assert (measure.score - measure.chance) / span >= wanted - 1e-6, f"{name}: {scores(best.measures)}"
     # Each row gets the answer of another row, always the same one.
-    rng = np.random.default_rng(5)
+    rng, context = np.random.default_rng(5), context_of(tmp_path)
     shuffled = examined(stage, skill, agent, context, rng.permutation)
     for name, measure in shuffled.measures.items():
         if name.endswith("/beliefs"):
@@ -131,8 +143,8 @@ def test_known_answers_reach_the_ceiling_and_shuffled_answers_fall(
         sign = 1 if measure.higher_is_better else -1
         low, high = measure.interval()
         bound = low if sign > 0 else high
-        known = measure.floor if sign > 0 else min(measure.floor, measure.chance)
-        assert sign * (bound - known) <= 0.02, f"{name}: {measure.score:.3f} [{low:.3f}, {high:.3f}], floor {known:.3f}"
+        floor = measure.floor if sign > 0 else min(measure.floor, measure.chance)
+        assert sign * (bound - floor) <= 0.02, f"{name}: {measure.score:.3f} [{low:.3f}, {high:.3f}], floor {floor:.3f}"
         if name in {threshold.measure for threshold in skill.gate_in(context).thresholds}:
             decision = next((d for d in shuffled.verdict.decisions if d.measure == name), None)
             assert decision is None or not decision.passed, decision
@@ -178,9 +190,9 @@ OFF = {
 
 @of(OFF)
 def test_a_player_that_relies_on_memory_is_at_chance_without_it(
-    stage: Stage, skill: Skill, agent: Agent, tmp_path: Path
+    stage: Stage, skill: Skill, known: Callable[[Stage, Skill], Examined]
 ) -> None:
-    best = examined(stage, skill, agent, context_of(tmp_path), np.arange)
+    best = known(stage, skill)
     for name, rows in OFF[skill.name].items():
         measure = best.measures[name]
         for row in rows:

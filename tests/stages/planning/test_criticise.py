@@ -109,6 +109,7 @@ def test_moves_lead_through_the_cells_of_the_maze(agent: Agent, told: Drafts) ->
     assert (away <= 0.2 + 1e-5).float().mean() > 0.95, "the last cell is the goal's"
 
 
+@pytest.mark.slow
 def test_a_short_lesson_tells_flaws_of_new_trips(agent: Agent, walked: list[trips.Trips]) -> None:
     learner = GradientLearner(agent, lesson.loss, seed=0, learning_rate=4e-3, trains=("heads.judge.",))
     learner.steps = 150

@@ -314,6 +314,7 @@ def as_heard(wave: np.ndarray) -> list[Moment]:
     return [Moment(k / 10, {"sound": sound[None]}) for k, sound in enumerate(sound_moments(wave))]
 
 
+@pytest.mark.slow
 def test_words_are_written_only_for_what_sounds_like_speech(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`hear` wrote "nine can can" for a dog. Real clips, of which an arc is taught some."""
     pupil = tiny_agent(3)
