@@ -19,7 +19,7 @@ from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.agent.plans import Lack
 from devmind.agent.threads import stepping_threads
-from devmind.algorithms.grid_cells import truth
+from devmind.algorithms.grid import truth
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Threshold
 from devmind.curriculum.stage import Context

@@ -20,9 +20,7 @@ from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output, masked_mean
 from devmind.agent.plans import Lack
 from devmind.agent.taps import Tapped
-from devmind.algorithms.grid_cells import CLASSES, SIDE
-from devmind.algorithms.grid_map import EXTENT, Map
-from devmind.algorithms.grid_walker import DONE
+from devmind.algorithms.grid import CLASSES, DONE, EXTENT, SIDE, Map
 from devmind.errors import ConfigError
 from stages.planning.instruct import lacks, symbols
 from stages.planning.instruct.controller import Controller, Errand

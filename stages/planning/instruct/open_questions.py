@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from devmind.agent.plans import Lack
-from devmind.algorithms.grid_cells import COLOURS, KINDS, thing, truth
+from devmind.algorithms.grid import COLOURS, KINDS, thing, truth
 from devmind.curriculum.episodes import identities
 from devmind.worlds.minigrid import env_of, lent, planes
 from stages.planning.instruct import missions

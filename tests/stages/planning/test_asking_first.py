@@ -10,7 +10,7 @@ import pytest
 
 from devmind.agent.agent import Agent
 from devmind.agent.plans import Lack
-from devmind.algorithms.grid_cells import COLOURS, thing, truth
+from devmind.algorithms.grid import COLOURS, thing, truth
 from devmind.curriculum.exam import Measure
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.testing import tiny_context
