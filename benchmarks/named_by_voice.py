@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +85,8 @@ class TalkingLife:
         for part in sound.numpy().reshape(-1, 1, TICK_SAMPLES):
             self._live(part)
         give_up_s = time.monotonic() + ANSWERED_S
-        while self.life.heard.shown() and self._answered() == answered and time.monotonic() < give_up_s:
+        hearing: Any = self.life.abilities["hear_words"]
+        while hearing.ears.shown() and self._answered() == answered and time.monotonic() < give_up_s:
             self._live(np.zeros((1, TICK_SAMPLES), np.float32))
             time.sleep(0.01)
         text = self.life.spoken_to.shown()["text"] if self._answered() > answered else ""
