@@ -4,6 +4,7 @@ trunk."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.agent.parts import Part, PartSpec, add_all
@@ -34,7 +35,7 @@ COPIES = {
 """Heads on the trunk, and the heads that they start as copies of."""
 FORESEEN = {"foresee_sight": "sight", "foresee_sound": "sound"}
 """Heads that predict how the tokens of a sense will change, and the sense."""
-PUSH_NET: dict[str, object] = {"hidden": 64, "depth": 2, "activation": "tanh"}
+PUSH_NET: dict[str, Any] = {"hidden": 64, "depth": 2, "activation": "tanh"}
 
 
 def _head(name: str, part: str, tap: str | tuple[str, ...], effector: str | None = None, **options: object) -> PartSpec:
