@@ -1,8 +1,8 @@
 """Batched tree search: many trees in arrays; each simulation calls the searched function once for all of them.
 
 The search knows one function, no network and no world (as in mctx): `expand(states, actions)` returns what N actions
-lead to, with priors and values of the N states reached. `gumbel_search` is the default: with few simulations it
-improves on the prior, where PUCT may not. `puct_search` is AlphaZero's.
+lead to, with priors and values of the N states reached. With few simulations `gumbel_search` improves on
+the prior.
 
 With `bounds`, the least and the greatest value of a state, values are also proven: a terminal is exact, known values of
 children bound their parent, and actions that cannot be better than a known one are tried no more (score-bounded search:
@@ -21,12 +21,12 @@ from typing import Any, Generic
 
 import numpy as np
 
-from devmind.algorithms.selection import halving_table, softmax
+from devmind.algorithms.selection import halving_table
 from devmind.algorithms.tree_reuse import begun
-from devmind.algorithms.tree_walks import GUMBEL, PUCT, Manner, improved_at_roots
+from devmind.algorithms.tree_walks import Manner, improved_at_roots
 from devmind.algorithms.trees import Expand, Expanded, Roots, Rows, S, Tree, as_array
 
-__all__ = ["Expand", "Expanded", "Found", "Roots", "Rows", "Tree", "gumbel_search", "puct_search"]
+__all__ = ["Expand", "Expanded", "Found", "Roots", "Rows", "Tree", "gumbel_search"]
 
 Array = np.ndarray
 
@@ -85,7 +85,7 @@ def gumbel_search(
     tree = begun(roots, simulations, bounds, tree)
     before = tree.child_visits[:, 0].copy()
     table = halving_table(min(considered, roots.logits.shape[1]), simulations)
-    manner = Manner(GUMBEL, *tree.ends, float(value_scale), float(visit_offset), noise, table, before)
+    manner = Manner(*tree.ends, float(value_scale), float(visit_offset), noise, table, before)
     for trees in _unproven(tree, simulations):
         tree.simulate(trees, manner, expand)
     able, (completed, improved) = tree.unrefuted(), improved_at_roots(tree.arrays, manner)
@@ -93,47 +93,6 @@ def gumbel_search(
     scores = np.where(final, tree.logits[:, 0] + noise + completed, -np.inf)
     weights = _normalised(np.where(able, improved, 0.0), able)
     return _found(tree, scores.argmax(-1), weights, before)
-
-
-def puct_search(
-    roots: Roots[S],
-    expand: Expand[S],
-    simulations: int,
-    *,
-    noise: Array | None = None,
-    noise_share: float = 0.25,
-    init: float = 1.25,
-    base: float = 19652.0,
-    bounds: tuple[float, float] | None = None,
-    tree: Tree[S] | None = None,
-) -> Found[S]:
-    """Search as AlphaZero and MuZero do, by upper confidence bounds; the defaults are mctx's.
-
-    The best action is the most visited one. Among equal visits, and among actions of proven value, it is the one of
-    highest Q. For play with a temperature, draw from `weights` (`root_noise.by_temperature`).
-
-    Args:
-        noise: float [B, A], probabilities mixed into the roots' priors by `noise_share` (in self-play those of
-            `root_noise.dirichlet`).
-        bounds: the least and the greatest value of a state: values are proven, and scaled by these.
-        tree: to continue, as in `gumbel_search`; here earlier visits count like new ones.
-
-    Raises:
-        ConfigError: as `gumbel_search`.
-    """
-    if noise is not None:
-        prior = softmax(roots.logits, roots.legal)
-        mixed = (1 - noise_share) * prior + noise_share * np.where(roots.legal, noise, 0.0)
-        roots = Roots(roots.states, np.log(np.maximum(mixed, np.finfo(np.float64).tiny)), roots.value, roots.legal)
-    tree = begun(roots, simulations, bounds, tree)
-    before, nothing = tree.child_visits[:, 0].copy(), np.zeros(roots.logits.shape)
-    manner = Manner(PUCT, *tree.ends, float(init), float(base), nothing, halving_table(1, 1), before)
-    for trees in _unproven(tree, simulations):
-        tree.simulate(trees, manner, expand)
-    able = tree.unrefuted()
-    weights = _normalised(np.where(able, tree.child_visits[:, 0], 0).astype(float), able)
-    order = np.where(_final(tree, tree.child_visits[:, 0]), tree.child_q[:, 0], -np.inf)
-    return _found(tree, order.argmax(-1), weights, before)
 
 
 def _unproven(tree: Tree[Any], simulations: int) -> Any:

@@ -13,11 +13,9 @@ from devmind.algorithms.selection import (
     improve,
     select_halving,
     select_improving,
-    select_puct,
 )
 
 Array = np.ndarray
-GUMBEL, PUCT = 0, 1
 
 
 class Arrays(NamedTuple):
@@ -47,19 +45,17 @@ class Manner(NamedTuple):
     """How a search chooses actions.
 
     Attributes:
-        kind: GUMBEL or PUCT.
         low, high: bounds of values, or infinite.
-        first, second: `value_scale` and `visit_offset` of Gumbel's, `init` and `base` of PUCT.
-        noise: float [B, A], for Gumbel's only.
-        table: int64 [considered + 1, simulations], for Gumbel's only.
+        value_scale, visit_offset: weight of values beside the prior.
+        noise: float [B, A], at the roots.
+        table: int64 [considered + 1, simulations].
         before: int64 [B, A], visits at the roots from before this search, which sequential halving leaves out.
     """
 
-    kind: int
     low: float
     high: float
-    first: float
-    second: float
+    value_scale: float
+    visit_offset: float
     noise: Array
     table: Array
     before: Array
@@ -94,11 +90,8 @@ def _choose(of: Arrays, tree: int, node: int, manner: Manner, open_: Array, scor
     for a in range(len(open_)):
         open_[a] = legal[a] and lower[a] < upper[a] and upper[a] > known
     low, high = manner.low, manner.high
-    if manner.kind == PUCT:
-        value = of.value[tree, node]
-        return select_puct(prior, legal, open_, visits, q, value, low, high, manner.first, manner.second)
     raw = of.raw_value[tree, node]
-    completed_q(prior, legal, visits, q, raw, low, high, manner.first, manner.second, scores)
+    completed_q(prior, legal, visits, q, raw, low, high, manner.value_scale, manner.visit_offset, scores)
     if node == 0:
         return select_halving(
             logits, manner.noise[tree], scores, legal, open_, visits, manner.before[tree], manner.table
@@ -182,7 +175,7 @@ def improved_at_roots(of: Arrays, manner: Manner) -> tuple[Array, Array]:
     for b in range(len(completed)):
         prior, legal, visits, q = of.prior[b, 0], of.legal[b, 0], of.child_visits[b, 0], of.child_q[b, 0]
         raw, low, high = of.raw_value[b, 0], manner.low, manner.high
-        completed_q(prior, legal, visits, q, raw, low, high, manner.first, manner.second, completed[b])
+        completed_q(prior, legal, visits, q, raw, low, high, manner.value_scale, manner.visit_offset, completed[b])
     improved = completed.copy()
     for b in range(len(completed)):
         improve(of.logits[b, 0], of.legal[b, 0], improved[b])
