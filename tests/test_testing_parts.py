@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent import Agent
-from devmind.agent.heads import CategoricalHead, DenseHead, Head, Inlet, NormalHead, RegressionHead, Tapped, ValueHead
+from devmind.agent.heads import CategoricalHead, Head, Inlet, NormalHead, RegressionHead, Tapped, ValueHead
 from devmind.agent.output import Categorical, Output
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import GradientLearner
@@ -111,7 +111,6 @@ class TurningHead(CategoricalHead):
         NormalHead(Inlet(16, 4), 2),
         ValueHead(Inlet(16, 1)),
         RegressionHead(Inlet(16, 2), [3, 2], loss="smooth_l1"),
-        DenseHead(Inlet(16, 16, {"stride1": 3, "stride2": 8, "stride4": 8}), classes=4),
     ],
     ids=lambda head: type(head).__name__,
 )

@@ -16,7 +16,7 @@ from devmind import plugins
 from devmind.agent.encoders import Encoder
 from devmind.agent.output import Categorical, Normal, Output, Regression
 from devmind.agent.taps import Tap, Tapped
-from devmind.errors import ConfigError, DevmindError, nearest
+from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from devmind.agent.trunk import Trunk
@@ -257,51 +257,6 @@ class RegressionHead(ReaderHead):
         value = self.read(tapped)
         value = value.unflatten(-1, self.shape) if self.shape else value.squeeze(-1)
         return Regression(value, self.kind, self.horizon, self.follow)
-
-
-class DenseHead(Head):
-    """A map over the picture from a sense's feature maps, summed from coarse to fine (U-Net: Ronneberger et al., 2015).
-
-    With `classes` it gives a `Categorical` at every pixel, [..., 64, 64, classes]; without, a `Regression`
-    [..., 64, 64].
-    """
-
-    def __init__(self, inlet: Inlet, classes: int | None = None, loss: str = "l1", channels: int | None = None) -> None:
-        super().__init__(inlet)
-        if not inlet.map_channels:
-            raise ConfigError("A dense head must tap one sense whose encoder gives feature maps, such as 'sight'.")
-        self.classes, self.kind = classes, loss
-        channels = channels or max(4, inlet.width // 8)
-        # The finest map is the picture itself; the others are joined, beginning with the coarsest.
-        self.finest, *coarser = sorted(inlet.map_channels, key=lambda name: int(name.removeprefix("stride")))
-        self.levels = coarser[::-1]
-        self.lateral = nn.ModuleList(nn.Conv2d(inlet.map_channels[name], channels, 1) for name in self.levels)
-        self.smooth = nn.ModuleList(nn.Conv2d(channels, channels, 3, padding=1) for _ in self.levels)
-        # Full resolution is handled as four channels at half of it: the same sums in a third of the time.
-        self.edges = nn.Conv2d(4 * inlet.map_channels[self.finest], channels, 3, padding=1)
-        self.join = nn.Conv2d(2 * channels, channels, 3, padding=1)
-        self.last = nn.Conv2d(channels, 4 * (classes or 1), 1)
-
-    def forward(self, tapped: Tapped) -> Output:
-        if not tapped.maps:
-            raise DevmindError(
-                "A dense head was asked about Moments none of which has the sense it taps; ask it where one has."
-            )
-        lead = tapped.tokens.shape[:-2]
-        maps = {name: value.flatten(0, len(lead) - 1) for name, value in tapped.maps.items()}
-        features: Tensor | None = None
-        for name, lateral, smooth in zip(self.levels, self.lateral, self.smooth, strict=True):
-            joined = lateral(maps[name])
-            if features is not None:
-                joined = joined + F.interpolate(features, scale_factor=2.0, mode="nearest")
-            features = F.relu(smooth(joined))
-        assert features is not None
-        edges = F.relu(self.edges(F.pixel_unshuffle(maps[self.finest], 2)))
-        joined = F.relu(self.join(torch.cat((features, edges), 1)))
-        out = F.pixel_shuffle(self.last(joined), 2)
-        if self.classes:
-            return Categorical(out.movedim(1, -1).unflatten(0, lead))
-        return Regression(out.squeeze(1).unflatten(0, lead), self.kind)
 
 
 class WithReadoutHead(Head):

@@ -1,10 +1,8 @@
-"""The next action of a tree search at one node: PUCT, and Gumbel with sequential halving and completed Q; compiled.
+"""The next action of a tree search at one node: Gumbel with sequential halving and completed Q; compiled.
 
 Every function gets one node with A actions, as rows of the tree's arrays, so each node is decided by itself. Constants
-and formulas are those of mctx (https://github.com/google-deepmind/mctx), so that published settings carry over.
-
-    PUCT    Silver et al. 2017, "Mastering the game of Go without human knowledge"
-    Gumbel  Danihelka et al. 2022, "Policy improvement by planning with Gumbel"
+and formulas are those of mctx (https://github.com/google-deepmind/mctx), so that published settings carry over
+(Danihelka et al. 2022, "Policy improvement by planning with Gumbel").
 
 The rows are: prior float [A], the softmax of logits float [A] over legal bool [A]; visits int64 [A]; q float [A], the
 value to the player who acts, meaningless for unvisited actions; open bool [A]. An action is open if it is legal, its
@@ -131,40 +129,6 @@ def select_halving(
         score, mine = logits[a] + noise[a] + completed[a], visits[a] - before[a] == turn
         if open_[a] and (chosen < 0 or (mine and not due) or (mine == due and score > best)):
             best, chosen, due = score, a, mine
-    return max(chosen, 0)
-
-
-@njit(cache=True, error_model="numpy")
-def select_puct(
-    prior: Array,
-    legal: Array,
-    open_: Array,
-    visits: Array,
-    q: Array,
-    value: float,
-    low: float,
-    high: float,
-    init: float,
-    base: float,
-) -> int:
-    """The open action with the highest upper confidence bound.
-
-    An unvisited action counts as the worst of the visited actions and the node itself, as in mctx.
-    """
-    count, worst, greatest = 1, value, value
-    for a in range(len(prior)):
-        count += visits[a]
-        if visits[a] > 0 and legal[a]:
-            worst, greatest = min(worst, q[a]), max(greatest, q[a])
-    if not (math.isfinite(low) and math.isfinite(high)):
-        low, high = worst, greatest
-    explore = math.sqrt(count) * (init + math.log((count + base + 1) / base))
-    best, chosen = -np.inf, -1
-    for a in range(len(prior)):
-        exploit = ((q[a] if visits[a] > 0 else worst) - low) / max(high - low, 1e-8)
-        score = exploit + explore * prior[a] / (visits[a] + 1)
-        if open_[a] and (chosen < 0 or score > best):
-            best, chosen = score, a
     return max(chosen, 0)
 
 

@@ -1,8 +1,7 @@
 """Batched tree search: many trees in arrays; each simulation calls the searched function once for all of them.
 
 The search knows one function, no network and no world (as in mctx): `expand(states, actions)` returns what N actions
-lead to, with priors and values of the N states reached. `gumbel_search` is the default: with few simulations it
-improves on the prior, where PUCT may not. `puct_search` is AlphaZero's. `selection` has the formulas of both.
+lead to, with priors and values of the N states reached. With few simulations `gumbel_search` improves on the prior.
 
 With `bounds`, the least and the greatest value of a state, values are also proven: a terminal is exact, known values of
 children bound their parent, and actions that cannot be better than a known one are tried no more (score-bounded search:
@@ -38,13 +37,10 @@ from devmind.algorithms.selection import (
     improve,
     select_halving,
     select_improving,
-    select_puct,
-    softmax,
 )
 from devmind.errors import ConfigError
 
 Array = np.ndarray
-GUMBEL, PUCT = 0, 1
 
 
 class Rows(Protocol):
@@ -304,7 +300,7 @@ def gumbel_search(
     tree = begun(roots, simulations, bounds, tree)
     before = tree.nodes.child_visits[:, 0].copy()
     table = halving_table(min(considered, roots.logits.shape[1]), simulations)
-    manner = Manner(GUMBEL, *tree.ends, float(value_scale), float(visit_offset), noise, table, before)
+    manner = Manner(*tree.ends, float(value_scale), float(visit_offset), noise, table, before)
     for trees in _unproven(tree, simulations):
         tree.simulate(trees, manner, expand)
     able, (completed, improved) = tree.unrefuted(), improved_at_roots(tree.nodes, manner)
@@ -312,47 +308,6 @@ def gumbel_search(
     scores = np.where(final, tree.nodes.logits[:, 0] + noise + completed, -np.inf)
     weights = _normalised(np.where(able, improved, 0.0), able)
     return _found(tree, scores.argmax(-1), weights, before)
-
-
-def puct_search(
-    roots: Roots[S],
-    expand: Expand[S],
-    simulations: int,
-    *,
-    noise: Array | None = None,
-    noise_share: float = 0.25,
-    init: float = 1.25,
-    base: float = 19652.0,
-    bounds: tuple[float, float] | None = None,
-    tree: Tree[S] | None = None,
-) -> Found[S]:
-    """Search as AlphaZero and MuZero do, by upper confidence bounds; the defaults are mctx's.
-
-    The best action is the most visited one. Among equal visits, and among actions of proven value, it is the one of
-    highest Q. For play with a temperature, draw from `weights` (`root_noise.by_temperature`).
-
-    Args:
-        noise: float [B, A], probabilities mixed into the roots' priors by `noise_share` (in self-play those of
-            `root_noise.dirichlet`).
-        bounds: the least and the greatest value of a state: values are proven, and scaled by these.
-        tree: to continue, as in `gumbel_search`; here earlier visits count like new ones.
-
-    Raises:
-        ConfigError: as `gumbel_search`.
-    """
-    if noise is not None:
-        prior = softmax(roots.logits, roots.legal)
-        mixed = (1 - noise_share) * prior + noise_share * np.where(roots.legal, noise, 0.0)
-        roots = Roots(roots.states, np.log(np.maximum(mixed, np.finfo(np.float64).tiny)), roots.value, roots.legal)
-    tree = begun(roots, simulations, bounds, tree)
-    before, nothing = tree.nodes.child_visits[:, 0].copy(), np.zeros(roots.logits.shape)
-    manner = Manner(PUCT, *tree.ends, float(init), float(base), nothing, halving_table(1, 1), before)
-    for trees in _unproven(tree, simulations):
-        tree.simulate(trees, manner, expand)
-    able = tree.unrefuted()
-    weights = _normalised(np.where(able, tree.nodes.child_visits[:, 0], 0).astype(float), able)
-    order = np.where(_final(tree, tree.nodes.child_visits[:, 0]), tree.nodes.child_q[:, 0], -np.inf)
-    return _found(tree, order.argmax(-1), weights, before)
 
 
 def _unproven(tree: Tree[Any], simulations: int) -> Iterator[Array]:
@@ -473,19 +428,17 @@ class Manner(NamedTuple):
     """How a search chooses actions.
 
     Attributes:
-        kind: GUMBEL or PUCT.
         low, high: bounds of values, or infinite.
-        first, second: `value_scale` and `visit_offset` of Gumbel's, `init` and `base` of PUCT.
-        noise: float [B, A], for Gumbel's only.
-        table: int64 [considered + 1, simulations], for Gumbel's only.
+        value_scale, visit_offset: weight of values beside the prior.
+        noise: float [B, A], at the roots.
+        table: int64 [considered + 1, simulations].
         before: int64 [B, A], visits at the roots from before this search, which sequential halving leaves out.
     """
 
-    kind: int
     low: float
     high: float
-    first: float
-    second: float
+    value_scale: float
+    visit_offset: float
     noise: Array
     table: Array
     before: Array
@@ -520,11 +473,8 @@ def _choose(of: Nodes, tree: int, node: int, manner: Manner, open_: Array, score
     for a in range(len(open_)):
         open_[a] = legal[a] and lower[a] < upper[a] and upper[a] > known
     low, high = manner.low, manner.high
-    if manner.kind == PUCT:
-        value = of.value[tree, node]
-        return select_puct(prior, legal, open_, visits, q, value, low, high, manner.first, manner.second)
     raw = of.raw_value[tree, node]
-    completed_q(prior, legal, visits, q, raw, low, high, manner.first, manner.second, scores)
+    completed_q(prior, legal, visits, q, raw, low, high, manner.value_scale, manner.visit_offset, scores)
     if node == 0:
         return select_halving(
             logits, manner.noise[tree], scores, legal, open_, visits, manner.before[tree], manner.table
@@ -608,7 +558,7 @@ def improved_at_roots(of: Nodes, manner: Manner) -> tuple[Array, Array]:
     for b in range(len(completed)):
         prior, legal, visits, q = of.prior[b, 0], of.legal[b, 0], of.child_visits[b, 0], of.child_q[b, 0]
         raw, low, high = of.raw_value[b, 0], manner.low, manner.high
-        completed_q(prior, legal, visits, q, raw, low, high, manner.first, manner.second, completed[b])
+        completed_q(prior, legal, visits, q, raw, low, high, manner.value_scale, manner.visit_offset, completed[b])
     improved = completed.copy()
     for b in range(len(completed)):
         improve(of.logits[b, 0], of.legal[b, 0], improved[b])

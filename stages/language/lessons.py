@@ -87,7 +87,7 @@ def in_turns(context: Context, lesson: str) -> Lesson:
 
 
 def reading(context: Context, steps: int) -> Lesson:
-    """Reading alone, as `read` teaches it: for benchmarks."""
+    """Reading alone, as `read` teaches it."""
     more: dict[str, Any] = {"learns_from": (read.group(context),)}
     of_size: dict[str, int] = {context.config.size: steps}
     return taught(context, READ, read.loss, read.lesson_batch, of_size, PAGES, LEARNING_RATE, 0.0, **more)

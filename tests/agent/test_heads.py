@@ -11,13 +11,13 @@ from torch import distributions
 
 from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.batch import collate
-from devmind.agent.heads import CategoricalHead, DenseHead, Inlet
+from devmind.agent.heads import CategoricalHead, Inlet, WithReadoutHead
 from devmind.agent.output import Categorical, Normal, Regression, masked_mean
 from devmind.agent.taps import Perceived, Tap, Tapped
 from devmind.errors import ConfigError, DevmindError, PluginError
 from devmind.moment import Moment
 from devmind.testing.laws import ATOL
-from tests.agent.conftest import make_reading, make_rows
+from tests.agent.conftest import make_rows
 
 
 def test_categorical_against_torch() -> None:
@@ -198,29 +198,6 @@ def test_tap_of_an_absent_or_unknown_sense_raises(small_agent: Callable[..., Age
         agent.add_head("flinch", "head.value")
 
 
-def test_dense_maps_have_the_size_of_the_picture_and_learn(small_agent: Callable[..., Agent]) -> None:
-    agent = small_agent(senses=("sight",), shaken=False)
-    agent.add_head("mask", "head.dense", tap="sight", options={"classes": 3})
-    agent.add_head("depth", "head.dense", tap="sight")
-    picture = make_reading("sight", np.random.default_rng(0)) // 4
-    picture[20:40, 10:30] = 250
-    batch = collate([[Moment(0.0, {"sight": picture})]])
-    target = torch.zeros(1, 1, 64, 64, dtype=torch.long)
-    target[:, :, 20:40, 10:30] = 2
-    optimizer = torch.optim.Adam(agent.parameters(), lr=0.01)
-    for _ in range(40):
-        output = agent.forward(batch, ["mask", "depth"])
-        loss = output["mask"].loss(target) + output["depth"].loss(target / 2)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert output["mask"].logits.shape == (1, 1, 64, 64, 3)
-    assert (output["mask"].mode() == target).float().mean() > 0.97
-    assert (output["depth"].value - target / 2).abs().mean() < 0.1
-    with pytest.raises(ConfigError, match="must tap one sense"):
-        DenseHead(Inlet(16, 1))
-
-
 def test_slots_give_several_choices_at_once(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent()
     agent.add_head("spell", "head.categorical", effector="say", options={"classes": 256, "slots": 8})
@@ -256,5 +233,5 @@ def test_start_from_copies_the_reading_layers_of_the_same_tap() -> None:
     assert torch.equal(other.read.net[-1].weight, answers)
     with pytest.raises(ConfigError, match="same tap"):
         other.start_from(CategoricalHead(Inlet(16, 5), classes=3))
-    with pytest.raises(ConfigError, match="DenseHead"):
-        other.start_from(DenseHead(Inlet(16, 16, {"stride1": 6, "stride2": 2})))
+    with pytest.raises(ConfigError, match="WithReadoutHead"):
+        other.start_from(WithReadoutHead(Inlet(16, 5), "head.categorical", {"classes": 3}))

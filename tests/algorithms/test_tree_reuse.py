@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from devmind.algorithms.selection import softmax
-from devmind.algorithms.tree_search import Found, Nodes, Roots, Tree, begun, gumbel_search, puct_search, rerooted
+from devmind.algorithms.tree_search import Found, Nodes, Roots, Tree, begun, gumbel_search, rerooted
 from devmind.errors import ConfigError
 from devmind.seeding import numpy_rng
 from tests.algorithms.test_golden_trees import CASES
@@ -54,10 +53,8 @@ def check_subtrees(old: Tree, new: Tree, actions: np.ndarray) -> int:
     return count
 
 
-def grown(kind: str, seed: int, bounds=BOUNDS, simulations: int = 40, batch: int = 3) -> tuple[RandomGame, Found]:
+def grown(seed: int, bounds=BOUNDS, simulations: int = 40, batch: int = 3) -> tuple[RandomGame, Found]:
     game = RandomGame(seed, opponent=True, depth=6)
-    if kind == "puct":
-        return game, puct_search(game.roots(batch), game.expand, simulations, bounds=bounds)
     noise = numpy_rng("reuse", seed).gumbel(size=(batch, ACTIONS))
     return game, gumbel_search(game.roots(batch), game.expand, simulations, gumbel=noise, bounds=bounds)
 
@@ -78,11 +75,10 @@ def goes_on(found: Found) -> np.ndarray:
 
 
 @pytest.mark.parametrize("bounds", [None, BOUNDS])
-@pytest.mark.parametrize("kind", ["gumbel", "puct"])
-def test_rerooted_tree_equals_the_subtree_below_the_child(kind: str, bounds) -> None:
+def test_rerooted_tree_equals_the_subtree_below_the_child(bounds) -> None:
     nodes = 0
     for seed in range(6):
-        _, found = grown(kind, seed, bounds)
+        _, found = grown(seed, bounds)
         kept, size = [before.copy() for before in found.tree.nodes], found.tree.size.copy()
         for action in range(ACTIONS):
             actions = (action + np.arange(3)) % ACTIONS
@@ -96,7 +92,7 @@ def test_rerooted_tree_equals_the_subtree_below_the_child(kind: str, bounds) -> 
     assert nodes > 300
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{case['kind']} {number}" for number, case in enumerate(CASES)])
+@pytest.mark.parametrize("case", CASES, ids=["one player", "two players"])
 def test_rerooted_tree_has_the_numbers_of_mctx_below_the_child(case) -> None:
     found, theirs = golden(case), {name: np.array(array) for name, array in case["tree"].items()}
     new = rerooted(found.tree, found.action)
@@ -131,17 +127,15 @@ def test_illegal_or_unvisited_child_gives_an_empty_tree() -> None:
             rerooted(found.tree, np.array(actions))
 
 
-@pytest.mark.parametrize("kind", ["gumbel", "puct"])
-def test_continued_search_adds_its_simulations_to_the_visits(kind: str) -> None:
-    search = gumbel_search if kind == "gumbel" else puct_search
+def test_continued_search_adds_its_simulations_to_the_visits() -> None:
     for seed in range(6):
-        game, found = grown(kind, seed, bounds=None)
+        game, found = grown(seed, bounds=None)
         actions = goes_on(found)
         tree = rerooted(found.tree, actions)
         before = tree.nodes.visits[:, 0].copy()
         assert (before > 1).any()
         size, roots = tree.size.copy(), at(game, found.tree, actions)
-        further = search(roots, game.expand, 20, tree=tree)
+        further = gumbel_search(roots, game.expand, 20, tree=tree)
         assert (further.tree.nodes.visits[:, 0] - before == 20).all()
         assert (further.visits.sum(-1) - tree.nodes.child_visits[:, 0].sum(-1) == 20).all()
         assert (further.simulations == 20).all()
@@ -151,52 +145,33 @@ def test_continued_search_adds_its_simulations_to_the_visits(kind: str) -> None:
         np.testing.assert_array_equal(tree.nodes.visits[:, 0], before)
 
 
-def test_puct_continued_from_its_own_tree_equals_one_longer_search() -> None:
-    """Earlier simulations count as new ones, so 15 and 25 simulations equal 40."""
-    for seed in range(6):
-        game = RandomGame(seed, opponent=True, depth=6)
-        first = puct_search(game.roots(2), game.expand, 15, bounds=BOUNDS)
-        second = puct_search(game.roots(2), game.expand, 25, bounds=BOUNDS, tree=first.tree)
-        whole = puct_search(game.roots(2), game.expand, 40, bounds=BOUNDS)
-        for name in ("action", "weights", "value", "proven", "visits", "q"):
-            np.testing.assert_array_equal(getattr(second, name), getattr(whole, name), name)
-        used = int(whole.tree.size.max())
-        for name in Nodes._fields:
-            mine, whole_tree = getattr(second.tree.nodes, name), getattr(whole.tree.nodes, name)
-            np.testing.assert_array_equal(mine[:, :used], whole_tree[:, :used], name)
-
-
-@pytest.mark.parametrize("kind", ["gumbel", "puct"])
-def test_empty_tree_beside_a_kept_one_is_searched_as_a_new_tree(kind: str) -> None:
-    search = gumbel_search if kind == "gumbel" else puct_search
-    game, found = grown(kind, 1, simulations=12)
+def test_empty_tree_beside_a_kept_one_is_searched_as_a_new_tree() -> None:
+    game, found = grown(1, simulations=12)
     actions = goes_on(found)
     tree = rerooted(found.tree, actions)
     empty = replace(tree, size=tree.size.copy(), nodes=Nodes(*(array.copy() for array in tree.nodes)))
     empty.size[1] = 0
     roots = at(game, found.tree, actions)
-    mixed = search(roots, game.expand, 9, bounds=BOUNDS, tree=empty)
-    fresh = search(roots, game.expand, 9, bounds=BOUNDS)
-    on = search(roots, game.expand, 9, bounds=BOUNDS, tree=tree)
+    mixed = gumbel_search(roots, game.expand, 9, bounds=BOUNDS, tree=empty)
+    fresh = gumbel_search(roots, game.expand, 9, bounds=BOUNDS)
+    on = gumbel_search(roots, game.expand, 9, bounds=BOUNDS, tree=tree)
     for row, like in enumerate((on, fresh, on)):
         for name in ("action", "weights", "value", "proven", "visits", "q"):
             np.testing.assert_array_equal(getattr(mixed, name)[row], getattr(like, name)[row], name)
 
 
-@pytest.mark.parametrize("kind", ["gumbel", "puct"])
-def test_continued_search_keeps_proofs_and_proves_the_true_value(kind: str) -> None:
-    search = gumbel_search if kind == "gumbel" else puct_search
+def test_continued_search_keeps_proofs_and_proves_the_true_value() -> None:
     expanded, anew = 0, 0
     for seed in range(12):
-        game, found = grown(kind, seed, simulations=60, batch=1)
+        game, found = grown(seed, simulations=60, batch=1)
         actions = goes_on(found)
         roots, tree = at(game, found.tree, actions), rerooted(found.tree, actions)
         state = int(roots.states.at[0])
         game.calls.clear()
-        further = search(roots, game.expand, 2000, bounds=BOUNDS, tree=tree)
+        further = gumbel_search(roots, game.expand, 2000, bounds=BOUNDS, tree=tree)
         expanded += len(game.calls)
         game.calls.clear()
-        search(roots, game.expand, 2000, bounds=BOUNDS)
+        gumbel_search(roots, game.expand, 2000, bounds=BOUNDS)
         anew += len(game.calls)
         assert further.proven[0]
         assert further.value[0] == game.best(state)
@@ -207,20 +182,8 @@ def test_continued_search_keeps_proofs_and_proves_the_true_value(kind: str) -> N
     assert expanded < 0.8 * anew
 
 
-def test_noise_is_mixed_into_the_root_prior_of_a_continued_search() -> None:
-    game, found = grown("puct", 2, bounds=None)
-    actions = goes_on(found)
-    roots, tree = at(game, found.tree, actions), rerooted(found.tree, actions)
-    noise = np.where(roots.legal, 1.0, 0.0) / roots.legal.sum(-1, keepdims=True)
-    further = puct_search(roots, game.expand, 5, noise=noise, tree=tree)
-    prior = softmax(roots.logits, roots.legal)
-    np.testing.assert_allclose(further.tree.nodes.prior[:, 0], 0.75 * prior + 0.25 * noise)
-    np.testing.assert_allclose(tree.nodes.prior[:, 0], prior)
-    np.testing.assert_array_equal(further.tree.nodes.prior[:, 1 : tree.nodes.prior.shape[1]], tree.nodes.prior[:, 1:])
-
-
 def test_tree_of_another_search_is_refused() -> None:
-    game, found = grown("gumbel", 3)
+    game, found = grown(3)
     roots, tree = game.roots(3), found.tree
     with pytest.raises(ConfigError, match=r"its own bounds, \(-1.0, 1.0\); got None"):
         begun(roots, 4, None, tree)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from devmind.algorithms.selection import considered_visits
-from devmind.algorithms.tree_search import Expanded, Found, Roots, gumbel_search, puct_search
+from devmind.algorithms.tree_search import Expanded, Roots, gumbel_search
 from devmind.errors import ConfigError
 from devmind.seeding import numpy_rng
 
@@ -160,24 +160,8 @@ class Plain:
         improved, total = self.improved(node), sum(node.counts.values())
         return max(node.open, key=lambda a: improved[a] - node.counts.get(a, 0) / (1 + total))
 
-    def puct(self, node: Node) -> int:
-        prior, count = self.prior(node), 1 + sum(node.counts.values())
-        values = [node.q(a) if node.counts.get(a) else node.value for a in node.legal]
-        low, high = min(node.value, *values), max(node.value, *values)
-        q = {a: node.q(a) if node.counts.get(a) else low for a in node.legal}
-        low, high = self.bounds or (low, high)
-        factor = 1.25 + math.log((count + 19652 + 1) / 19652)
-        return max(
-            node.open,
-            key=lambda a: (
-                (q[a] - low) / max(high - low, 1e-8)
-                + math.sqrt(count) * factor * prior[a] / (node.counts.get(a, 0) + 1)
-            ),
-        )
-
     def visit(self, node: Node, depth: int) -> None:
-        choose = self.puct if self.gumbel is None else (self.below if depth else self.at_root)
-        action = choose(node)
+        action = (self.below if depth else self.at_root)(node)
         if action not in node.children:
             state, reward, discount, over = self.game.one(node.state, action)
             node.children[action] = (self.node(state, over), reward, discount)
@@ -199,21 +183,14 @@ class Plain:
         return root
 
 
-def searched(kind: str, game: RandomGame, roots, simulations: int, bounds, gumbel) -> Found:
-    if kind == "gumbel":
-        return gumbel_search(roots, game.expand, simulations, gumbel=gumbel, bounds=bounds)
-    return puct_search(roots, game.expand, simulations, bounds=bounds)
-
-
 @pytest.mark.parametrize("opponent", [True, False])
 @pytest.mark.parametrize("bounds", [None, (-1.0, 1.0)])
-@pytest.mark.parametrize("kind", ["gumbel", "puct"])
-def test_batched_search_equals_a_plain_recursive_search(kind: str, bounds, opponent: bool) -> None:
+def test_batched_search_equals_a_plain_recursive_search(bounds, opponent: bool) -> None:
     for seed in range(12):
         game, simulations = RandomGame(seed, opponent=opponent), 2 + 3 * seed
         gumbel = numpy_rng("gumbel", seed).gumbel(size=(1, ACTIONS))
-        found = searched(kind, game, game.roots(1), simulations, bounds, gumbel)
-        root = Plain(game, simulations, bounds, gumbel[0] if kind == "gumbel" else None).run()
+        found = gumbel_search(game.roots(1), game.expand, simulations, gumbel=gumbel, bounds=bounds)
+        root = Plain(game, simulations, bounds, gumbel[0]).run()
         np.testing.assert_array_equal(found.visits[0], [root.counts.get(a, 0) for a in range(ACTIONS)])
         assert found.value[0] == pytest.approx(root.value, abs=1e-12)
         assert bool(found.proven[0]) == (root.low == root.high)
@@ -221,11 +198,10 @@ def test_batched_search_equals_a_plain_recursive_search(kind: str, bounds, oppon
             assert found.q[0, a] == pytest.approx(root.q(a), abs=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["gumbel", "puct"])
-def test_search_to_the_end_proves_the_true_value_and_a_best_action(kind: str) -> None:
+def test_search_to_the_end_proves_the_true_value_and_a_best_action() -> None:
     for seed in range(25):
         game = RandomGame(seed, opponent=True)
-        found = searched(kind, game, game.roots(1), 400, (-1.0, 1.0), None)
+        found = gumbel_search(game.roots(1), game.expand, 400, bounds=(-1.0, 1.0))
         assert found.proven[0]
         assert found.value[0] == game.best(0)
         following, reward, _, over = game.one(0, int(found.action[0]))
@@ -251,17 +227,16 @@ def test_proofs_take_fewer_expansions_than_the_whole_tree() -> None:
 
 
 @pytest.mark.parametrize("bounds", [None, (-1.0, 1.0)])
-@pytest.mark.parametrize("kind", ["gumbel", "puct"])
-def test_rows_do_not_depend_on_other_rows_or_their_order(kind: str, bounds) -> None:
+def test_rows_do_not_depend_on_other_rows_or_their_order(bounds) -> None:
     game = RandomGame(3, opponent=True)
     firsts = [a + 1 for a in range(ACTIONS) if not game.one(0, a)[3]] + [0]
     each = [game.roots(1, first) for first in firsts]
     noise = numpy_rng("noise").gumbel(size=(len(firsts), ACTIONS))
-    alone = [searched(kind, game, one, 24, bounds, noise[i : i + 1]) for i, one in enumerate(each)]
+    alone = [gumbel_search(one, game.expand, 24, gumbel=noise[i : i + 1], bounds=bounds) for i, one in enumerate(each)]
     for order in (np.arange(len(firsts)), np.arange(len(firsts))[::-1]):
         columns = [np.concatenate([getattr(each[i], name) for i in order]) for name in ("logits", "value", "legal")]
         roots = Roots(Numbers(np.array(firsts)[order]), *columns)
-        found = searched(kind, game, roots, 24, bounds, noise[order])
+        found = gumbel_search(roots, game.expand, 24, gumbel=noise[order], bounds=bounds)
         for row, i in enumerate(order):
             np.testing.assert_array_equal(found.visits[row], alone[i].visits[0])
             np.testing.assert_array_equal(found.weights[row], alone[i].weights[0])
@@ -318,12 +293,10 @@ def test_illegal_arms_are_never_pulled_and_have_no_weight() -> None:
     roots, expand = bandit([0.9, 0.2, 0.1, 0.8])
     legal = [False, True, True, False]
     found = gumbel_search(roots(3, legal), expand, 16)
-    plain = puct_search(roots(3, legal), expand, 16)
-    for one in (found, plain):
-        assert (one.action == 1).all()
-        assert not one.visits[:, [0, 3]].any()
-        assert not one.weights[:, [0, 3]].any()
-        assert one.visits.sum(-1).tolist() == [16] * 3
+    assert (found.action == 1).all()
+    assert not found.visits[:, [0, 3]].any()
+    assert not found.weights[:, [0, 3]].any()
+    assert found.visits.sum(-1).tolist() == [16] * 3
 
 
 def test_known_states_are_expanded_once_and_proven_roots_are_not_searched() -> None:
@@ -341,8 +314,7 @@ def test_known_states_are_expanded_once_and_proven_roots_are_not_searched() -> N
 
 def test_refuted_actions_have_no_weight_and_a_continued_choice_counts_new_visits_alone() -> None:
     roots, expand = bandit([0.1, 0.9, 0.3])
-    for search in (gumbel_search, puct_search):
-        assert search(roots(), expand, 16, bounds=(-1.0, 1.0)).weights.tolist() == [[0.0, 1.0, 0.0]]
+    assert gumbel_search(roots(), expand, 16, bounds=(-1.0, 1.0)).weights.tolist() == [[0.0, 1.0, 0.0]]
     first = gumbel_search(roots(), expand, 12)
     assert first.action.tolist() == [1]
     liked = np.array([[1000.0, 0.0, 0.0]])
@@ -353,10 +325,9 @@ def test_refuted_actions_have_no_weight_and_a_continued_choice_counts_new_visits
 
 def test_integer_bounds_do_not_round_values() -> None:
     roots, expand = bandit([0.1, 0.9, 0.3])
-    for search in (gumbel_search, puct_search):
-        found = search(roots(2), expand, 16, bounds=(-1, 1))
-        assert found.value.tolist() == [0.9, 0.9]
-        assert found.action.tolist() == [1, 1]
+    found = gumbel_search(roots(2), expand, 16, bounds=(-1, 1))
+    assert found.value.tolist() == [0.9, 0.9]
+    assert found.action.tolist() == [1, 1]
 
 
 def test_tree_of_two_plies_has_its_minimax_value() -> None:
@@ -375,17 +346,10 @@ def test_tree_of_two_plies_has_its_minimax_value() -> None:
     def roots() -> Roots[Numbers]:
         return Roots(Numbers(np.zeros(1, np.int64)), np.zeros((1, 3)), np.zeros(1), np.ones((1, 3), bool))
 
-    for search in (gumbel_search, puct_search):
-        found = search(roots(), expand, 40, bounds=(-1.0, 1.0))
-        assert found.proven[0]
-        assert found.action[0] == 0
-        assert found.value[0] == pytest.approx(3 / 14)
-    # Without proofs, values are means over visits, and are close if most visits take the best action. Gumbel's need
-    # not be: below the root it follows the improved policy and ignores actions that it believes to be worse.
-    many = puct_search(roots(), expand, 400)
-    assert many.action[0] == 0
-    assert many.value[0] == pytest.approx(3 / 14, abs=0.03)
-    assert many.visits[0, 0] > 300
+    found = gumbel_search(roots(), expand, 40, bounds=(-1.0, 1.0))
+    assert found.proven[0]
+    assert found.action[0] == 0
+    assert found.value[0] == pytest.approx(3 / 14)
 
 
 def test_all_trees_share_one_call_per_simulation() -> None:
@@ -407,12 +371,3 @@ def test_inputs_of_a_wrong_shape_are_refused(name: str) -> None:
         gumbel_search(roots(2), shorter, 4)
     with pytest.raises(ConfigError, match=r"expected 'gumbel' of \[2, 3\]"):
         gumbel_search(roots(2), expand, 4, gumbel=np.zeros((1, 3)))
-
-
-def test_puct_mixes_noise_into_the_prior() -> None:
-    roots, expand = bandit([0.0, 0.0, 0.0, 0.0])
-    noise = np.array([[0.0, 0.0, 1.0, 0.0]])
-    found = puct_search(roots(), expand, 21, noise=noise, noise_share=0.9)
-    assert found.visits[0].argmax() == 2
-    assert found.weights[0].argmax() == 2
-    assert puct_search(roots(), expand, 20).visits[0].tolist() == [5, 5, 5, 5]

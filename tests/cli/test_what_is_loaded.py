@@ -153,7 +153,7 @@ def test_invalid_arguments_are_reported_before_heavy_imports(files: Path, taken_
         (["plan", "pointmaze-medium", "--waypoint", "5"], "--waypoint takes a place x,y such as 12,16, or a task"),
         (["plan", "pointmaze-medium", "--page", "--steps", "3"], "leave out --waypoint"),
         (["plan", "pointmaze-medium", "--agent", "newborn"], "was never taught to plan"),
-        (["plan", "pointmaze-medium", "--guidance", "nan"], "--guidance takes a number"),
+        (["plan", "pointmaze-medium", "--guidance", "inf"], "--guidance takes a number"),
         (["plan", "market:replay:none.csv"], "There is no file 'none.csv'; give a table of prices"),
         (["plan", "BabyAI-GoToSeqS5R2-v0", "--goal", " "], "--goal needs an instruction"),
         (["session", "info", "none.mcap"], "There is no file 'none.mcap'"),
