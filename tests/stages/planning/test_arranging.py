@@ -27,7 +27,7 @@ from stages.planning.arrange.following import REPLANNING
 from stages.planning.arrange.head import HYBRID, TRAJECTORY, ArrangeHead
 from stages.planning.imagining import ARRANGING, FEATURES, TOLD_BY, Imaginer, scene
 
-SEEDS = np.arange(2_000_000, 2_000_040)
+SEEDS = np.arange(2_000_000, 2_000_024)
 KIND, THERE = 2 * SPREAD_OUT, 2 * SPREAD_OUT + 1
 
 
