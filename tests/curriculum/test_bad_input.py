@@ -26,7 +26,16 @@ def own_stage(monkeypatch):
 
 
 def config(**changes):
-    return load("tiny", {"checkpoint_every_s": 0.001, "loggers": (), "threads": 1, "device": "cpu", **changes})
+    return load("tiny", {"checkpoint_every_s": 1e9, "loggers": (), "threads": 1, "device": "cpu", **changes})
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished run, which no test changes."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (runner, stage_run):
+            patch.setattr(module, "load_stage", {"lamps": STAGE}.__getitem__)
+        return runner.run_stage("lamps", config(), out=tmp_path_factory.mktemp("finished") / "run")
 
 
 def test_output_folder_below_a_file_is_refused(tmp_path):
@@ -60,7 +69,7 @@ def test_full_disk_gives_a_clear_error_and_the_run_resumes_later(tmp_path, monke
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(CheckpointError, match=r"(?i)space"):
-        runner.run_stage("lamps", config(), out=tmp_path / "full")
+        runner.run_stage("lamps", config(checkpoint_every_s=0.001), out=tmp_path / "full")
     monkeypatch.setattr(os, "fsync", fsync)
     went_on = runner.run_stage("lamps", config(), out=tmp_path / "full")
     straight = runner.run_stage("lamps", config(), out=tmp_path / "straight")
@@ -111,8 +120,8 @@ def test_agent_without_admission_cannot_be_examined(tmp_path):
         runner.examine("lamps", tmp_path / "nowhere", config())
 
 
-def test_mistyped_skill_suggests_the_nearest(tmp_path):
-    result = runner.run_stage("lamps", config(), out=tmp_path / "run")
+def test_mistyped_skill_suggests_the_nearest(finished):
+    result = finished
     with pytest.raises(ExamError, match="did you mean 'lamps-lit'"):
         runner.examine("lamps", result.agent, config(), skill="lamps-lot")
     told = runner.examine("lamps", result.agent, config())
@@ -121,9 +130,9 @@ def test_mistyped_skill_suggests_the_nearest(tmp_path):
     assert told["agent_sha256"] == Agent.from_pretrained(result.agent).sha256()
 
 
-def test_separate_exam_leaves_no_file_beside_the_agent(tmp_path, monkeypatch):
+def test_separate_exam_leaves_no_file_beside_the_agent(finished, monkeypatch):
     """Regression: an exam left a judge in the installed package, where the packaged agents are."""
-    agent, wrote = runner.run_stage("lamps", config(), out=tmp_path / "run").agent, []
+    agent, wrote = finished.agent, []
 
     class Judging(LampStage):
         def examine(self, agent, context, level):
@@ -132,15 +141,15 @@ def test_separate_exam_leaves_no_file_beside_the_agent(tmp_path, monkeypatch):
             return super().examine(agent, context, level)
 
     monkeypatch.setattr(runner, "load_stage", {"lamps": Judging()}.__getitem__)
-    before = sorted((tmp_path / "run").rglob("*"))
+    before = sorted(finished.out.rglob("*"))
     assert runner.examine("lamps", agent, config())["skills"]["lamps-lit"]["passed"]
     assert wrote
     assert not any(out.exists() for out in wrote)
-    assert sorted((tmp_path / "run").rglob("*")) == before
+    assert sorted(finished.out.rglob("*")) == before
 
 
-def test_given_agent_refuses_settings_of_another_trunk(tmp_path):
-    run = runner.run_stage("lamps", config(), out=tmp_path / "run")
+def test_given_agent_refuses_settings_of_another_trunk(finished, tmp_path):
+    run = finished
     wanted = config(trunk={"pretrained": "x"})
     with pytest.raises(ConfigError, match=r"trunk.pretrained=x cannot be used: .* was made with None"):
         runner.run_stage("lamps", wanted, out=tmp_path / "again", agent=run.agent)
@@ -149,15 +158,15 @@ def test_given_agent_refuses_settings_of_another_trunk(tmp_path):
     assert not (tmp_path / "again" / "journal.jsonl").exists()
 
 
-def test_agent_of_another_size_is_refused(tmp_path):
-    run = runner.run_stage("lamps", config(), out=tmp_path / "run")
+def test_agent_of_another_size_is_refused(finished, tmp_path):
+    run = finished
     with pytest.raises(ConfigError, match="has size tiny, and this run has size nursery; give --size tiny"):
         runner.run_stage("lamps", config(size="nursery"), out=tmp_path / "again", agent=run.agent)
     assert not (tmp_path / "again" / "journal.jsonl").exists()
 
 
-def test_given_agent_gets_the_requested_window(tmp_path):
-    run = runner.run_stage("lamps", config(), out=tmp_path / "run")
+def test_given_agent_gets_the_requested_window(finished, tmp_path):
+    run = finished
     again = runner.run_stage("lamps", config(trunk={"window": 5}), out=tmp_path / "again", agent=run.agent)
     assert Agent.from_pretrained(run.agent).config.window == 8
     assert Agent.from_pretrained(again.agent).config.window == 5

@@ -21,47 +21,13 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.curriculum import results, run_exams, side_by_side
 from devmind.curriculum.exam import Measure
-from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.side_by_side import Due, Held, exam_folder, hold, hold_all, hold_in
-from devmind.curriculum.stage import Context, Skill
+from devmind.curriculum.stage import Context
 from devmind.curriculum.start import make_context
 from devmind.errors import ExamError
-from tests.curriculum.lamp_stage import LampStage
 from tests.curriculum.test_run import config
-
-
-class ThreeExams(LampStage):
-    """Its skills beside `lamps-lit`: one that raises, one whose process dies, and one that takes ten minutes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        strange = {"refuses": self.refuse, "dies": self.die, "waits": self.wait, "threads": self.count}
-        strange["waits-once"] = self.wait_once
-        gate = Gate([Threshold("none", 0.5)])
-        self.skills += tuple(Skill(name, examine, gate, name) for name, examine in strange.items())
-
-    def refuse(self, agent: Agent, context: Context, level: str) -> list[Measure]:
-        raise ExamError("There are no recordings to ask about.")
-
-    def die(self, agent: Agent, context: Context, level: str) -> list[Measure]:
-        os._exit(9)
-
-    def wait(self, agent: Agent, context: Context, level: str) -> list[Measure]:
-        (context.out / f"{os.getpid()}.pid").touch()
-        time.sleep(600)
-        return []
-
-    def wait_once(self, agent: Agent, context: Context, level: str) -> list[Measure]:
-        if not list(context.out.glob("*.pid")):
-            self.wait(agent, context, level)
-        return self.count(agent, context, level)
-
-    def count(self, agent: Agent, context: Context, level: str) -> list[Measure]:
-        return [Measure("threads", "threads", np.array([float(torch.get_num_threads())]), 0.0, 1.0)]
-
-
-STAGE = ThreeExams()
+from tests.curriculum.three_exams import STAGE, ThreeExams
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,7 @@ def memory(awake: Agent) -> Memory:
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
-    config = RunConfig(size="tiny", device="cpu", loggers=(), checkpoint_every_s=1e-3)
+    config = RunConfig(size="tiny", device="cpu", loggers=(), checkpoint_every_s=1e9)
     return Context(config, 3, "cpu", tmp_path / "night", worlds.make)
 
 
@@ -189,7 +189,8 @@ def test_step_of_a_night_encodes_once_and_holds_other_heads_as_with_tokens_of_th
 def test_killed_night_resumes_exactly(
     awake: Agent, memory: Memory, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = copy.deepcopy(awake)
+    whole, often = copy.deepcopy(awake), context.config.model_copy(update={"checkpoint_every_s": 1e-3})
+    context = replace(context, config=often)
     straight = sleep(whole, memory, replace(context, out=context.out / "whole"), steps=24)
     killed = replace(context, out=context.out / "killed")
     batch = Replay.batch

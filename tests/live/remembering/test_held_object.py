@@ -139,7 +139,7 @@ def found_after_s(rate_hz: float, has_gaps: bool) -> float | None:
 
 
 @pytest.mark.parametrize("has_gaps", [True, False])
-@pytest.mark.parametrize("rate_hz", [10, 5, 3, 2.5, 2, 1.5, 1.2, 1, 0.7])
+@pytest.mark.parametrize("rate_hz", [10, 3, 1.5, 0.7])
 def test_slow_machine_finds_a_still_thing_in_its_third_frame(rate_hz: float, has_gaps: bool) -> None:
     """At 1.5 frames a second and less, with ticks in between, it was never found: frames counted as missing."""
     found_s = found_after_s(rate_hz, has_gaps)

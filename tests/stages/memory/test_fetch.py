@@ -40,7 +40,7 @@ def agent() -> Agent:
 
 
 def test_the_truth_and_a_kept_picture_find_the_thing_and_a_look_at_the_screen_does_not(tmp_path):
-    context, seeds = tiny_context(tmp_path), exam_seeds(32, "fetch", "test")
+    context, seeds = tiny_context(tmp_path), exam_seeds(60, "fetch", "test")
     assert exam.fetched(context, seeds, exam.ByTruth).mean() > 0.95
     assert exam.fetched(context, seeds, exam.Remembered).mean() > 0.85
 

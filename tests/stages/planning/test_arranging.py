@@ -26,7 +26,7 @@ from stages.planning.arrange.demonstrations import HORIZON, LENGTH, follow, held
 from stages.planning.arrange.head import HYBRID, REPLANNING, TRAJECTORY, ArrangeHead
 from stages.planning.imagining import ARRANGING, FEATURES, TOLD_BY, Imaginer, scene
 
-SEEDS = np.arange(2_000_000, 2_000_040)
+SEEDS = np.arange(2_000_000, 2_000_024)
 KIND, THERE = 2 * SPREAD_OUT, 2 * SPREAD_OUT + 1
 
 

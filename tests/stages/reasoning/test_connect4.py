@@ -127,7 +127,8 @@ def test_the_gate_requires_fewer_mistakes_than_search_alone_and_the_centre() -> 
     assert not judge(exam.GATE, (number < 7).astype(float), (number >= 40).astype(float), few, many)
 
 
-def test_the_exam_has_three_players_and_two_rules(tmp_path: Path) -> None:
+def test_the_exam_has_three_players_and_two_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exam, "SIMULATIONS", 32)
     agent = tiny_agent()
     parts.admit(agent)
     found = held_to_the_floors("connect4", agent, tmp_path).measures
@@ -143,8 +144,12 @@ def test_the_exam_has_three_players_and_two_rules(tmp_path: Path) -> None:
     json.dumps(dict(main.rows))
 
 
-def test_the_gate_has_all_its_measures_on_pons_positions(tmp_path: Path, data_folder: Path) -> None:
-    agent, context = tiny_agent(), dataclasses.replace(tiny_context(tmp_path), data=data_folder)
+def test_the_gate_has_all_its_measures_on_pons_positions(
+    tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exam, "SIMULATIONS", 32)
+    agent = tiny_agent()
+    context = dataclasses.replace(tiny_context(tmp_path, "exam.episodes_scale=0.03"), data=data_folder)
     parts.admit(agent)
     found = {measure.name: measure for measure in exam.examine(agent, context, "full")}
     assert {threshold.measure for threshold in exam.GATE.thresholds} == set(found)

@@ -127,11 +127,12 @@ def test_there_are_no_pieces_before_their_targets_are_known() -> None:
     assert met.pieces(5) == 1
 
 
+@pytest.mark.slow
 def test_the_learned_model_keeps_the_pole_up_longer(tmp_path: Path) -> None:
     agent, context = tiny_agent(), tiny_context(tmp_path)
     parts.admit(agent)
     agent.config.stages = ["reasoning"]
-    (floor,) = [one for one in exam.examine(agent, context, "retention") if one.name == exam.CARTPOLE]
+    floor = exam._cartpole(agent, context, "retention")
     drills = {"cartpole": Drill(rows=8, ticks=12, capacity=300, steps=6, batch=64)}
     learner = DreamLearner(agent, context, drills, learning_rate=2e-3)
     learner.steps, losses = 60, []
@@ -140,7 +141,7 @@ def test_the_learned_model_keeps_the_pole_up_longer(tmp_path: Path) -> None:
             float(learner.update({"world": "cartpole", "rows": 64, "update": step}, step).get("cartpole/reward", 1))
         )
     assert losses[-1] < 0.1  # it predicts falling
-    (taught,) = [one for one in exam.examine(agent.eval(), context, "retention") if one.name == exam.CARTPOLE]
+    taught = exam._cartpole(agent.eval(), context, "retention")
     assert taught.score > 2 * floor.score
     assert (taught.episodes == floor.episodes).all()
 

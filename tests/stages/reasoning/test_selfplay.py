@@ -130,7 +130,8 @@ def test_a_lesson_asks_the_heads_as_a_search_does(agent: Agent) -> None:
     assert float(off) == pytest.approx(float(entropy), abs=1e-5), "least where the policy is that of its targets"
 
 
-def test_an_untaught_agent_is_at_the_floors(agent: Agent, tmp_path: Path) -> None:
+def test_an_untaught_agent_is_at_the_floors(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stages.reasoning.tictactoe.exam.SIMULATIONS", 24)
     plain, games = held_to_the_floors("tictactoe", agent.eval(), tmp_path).measures.values()
     assert plain.n == 4520
     assert plain.interval() == (plain.score, plain.score)

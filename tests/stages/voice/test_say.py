@@ -21,6 +21,7 @@ from stages.voice import parts
 from stages.voice.caregiver import formants
 from stages.voice.caregiver.speech import SPOKEN
 from stages.voice.codec import codes_of
+from stages.voice.recogniser import Recogniser
 from stages.voice.say import exam, lesson
 from stages.voice.say.head import MOMENTS
 from stages.voice.stage import SKILLS, VoiceStage
@@ -109,9 +110,10 @@ def test_a_short_lesson_lowers_the_distance(tmp_path: Path) -> None:
 
 
 def test_the_teaching_voice_is_understood_and_shuffled_words_are_not(
-    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    agent: Agent, judge: Recogniser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.2")
+    monkeypatch.setattr(exam, "the_judge", lambda context: judge)
     untaught = examined(agent, context)[exam.WORDS]
     assert untaught.score < 0.2
     assert untaught.exhibits

@@ -24,6 +24,7 @@ from stages.voice.caregiver.speech import SPOKEN
 from stages.voice.codec import codes_of
 from stages.voice.ear import frames
 from stages.voice.one_head import HeadByMuon
+from stages.voice.recogniser import Recogniser
 from stages.voice.say.lesson import own_voice
 from stages.voice.speak_answer import cascade, exam, lesson
 from stages.voice.speak_answer.asked import (
@@ -279,8 +280,9 @@ def test_the_nearest_question_shares_most_words(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_right_answers_in_the_own_voice_reach_the_ceiling_and_shuffled_ones_fall(
-    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    agent: Agent, judge: Recogniser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(exam, "the_judge", lambda context: judge)
     context = tiny_context(tmp_path, "exam.episodes_scale=0.1")
     untaught = examined(agent, context)
     assert untaught.score < 0.4

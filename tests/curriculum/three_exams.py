@@ -1,0 +1,50 @@
+"""A stage whose exams raise, end their process or wait, in a module of its own that workers import quickly."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context, Skill
+from devmind.errors import ExamError
+from tests.curriculum.lamp_stage import LampStage
+
+
+class ThreeExams(LampStage):
+    """Its skills beside `lamps-lit`: one that raises, one whose process dies, and two that take ten minutes, one
+    of them the first time only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        strange = {"refuses": self.refuse, "dies": self.die, "waits": self.wait, "threads": self.count}
+        strange["waits-once"] = self.wait_once
+        gate = Gate([Threshold("none", 0.5)])
+        self.skills += tuple(Skill(name, examine, gate, name) for name, examine in strange.items())
+
+    def refuse(self, agent: Agent, context: Context, level: str) -> list[Measure]:
+        raise ExamError("There are no recordings to ask about.")
+
+    def die(self, agent: Agent, context: Context, level: str) -> list[Measure]:
+        os._exit(9)
+
+    def wait(self, agent: Agent, context: Context, level: str) -> list[Measure]:
+        (context.out / f"{os.getpid()}.pid").touch()
+        time.sleep(600)
+        return []
+
+    def wait_once(self, agent: Agent, context: Context, level: str) -> list[Measure]:
+        if not list(context.out.glob("*.pid")):
+            self.wait(agent, context, level)
+        return self.count(agent, context, level)
+
+    def count(self, agent: Agent, context: Context, level: str) -> list[Measure]:
+        return [Measure("threads", "threads", np.array([float(torch.get_num_threads())]), 0.0, 1.0)]
+
+
+STAGE = ThreeExams()
