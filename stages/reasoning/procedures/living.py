@@ -95,7 +95,6 @@ class LivingProcedures:
     def _cells(self, row: int) -> np.ndarray | None:
         """The class of each cell of the view, as the agent reads it in this tick."""
         from devmind.algorithms.grid import SIDE
-
         from stages.reasoning.parts import CELLS
 
         assert self._observation is not None

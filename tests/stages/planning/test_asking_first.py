@@ -18,8 +18,7 @@ from devmind.worlds import minigrid
 from devmind.worlds.minigrid import env_of, installed, lent, planes
 from stages.planning import parts
 from stages.planning.instruct import asking, exam, missions
-from stages.planning.instruct.asking import ByHand, Went, gone
-from stages.planning.instruct.open_questions import (
+from stages.planning.instruct.asking import (
     CASES,
     FAR,
     FAR_CELLS,
@@ -30,8 +29,11 @@ from stages.planning.instruct.open_questions import (
     OPEN,
     WORD,
     AnsweringRooms,
+    ByHand,
     Case,
+    Went,
     cases,
+    gone,
 )
 
 pytestmark = pytest.mark.skipif(not installed(), reason=minigrid.MISSING)

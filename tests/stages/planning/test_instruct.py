@@ -45,8 +45,7 @@ from stages.planning.instruct.carrying import Carried
 from stages.planning.instruct.carrying import carried_out as carried_out_once
 from stages.planning.instruct.controller import Controller, Errand
 from stages.planning.instruct.hand_rules import by_pattern
-from stages.planning.instruct.head import DECLINED, InstructHead, Instruction
-from stages.planning.instruct.reader import Reader
+from stages.planning.instruct.head import DECLINED, InstructHead, Instruction, Reader
 from stages.planning.instruct.rooms import Rooms
 from stages.planning.instruct.symbols import ANY, DROP_NEXT_TO, GO_TO, OPEN, PICK_UP, Subgoal, as_numbers, from_numbers
 from tests.stages.floors import held_to_the_floors
