@@ -20,8 +20,7 @@ import numpy as np
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.threads import intra_op_threads
-from devmind.algorithms.tree_reuse import rerooted
-from devmind.algorithms.tree_search import Tree
+from devmind.algorithms.tree_search import Tree, rerooted
 from devmind.seeding import numpy_rng
 from devmind.worlds.boards import Board
 from stages.reasoning import parts
@@ -59,7 +58,7 @@ def played(agent: Agent, games: int, simulations: int, player: str) -> tuple[int
     for number in range(games):
         board, tree = opened(number), None
         while not RULES.outcome(board).terminal[0]:
-            there = 0 if tree is None else int(tree.child_visits[:, 0].sum())
+            there = 0 if tree is None else int(tree.nodes.child_visits[:, 0].sum())
             budget = simulations if player != "filled up" else max(1, simulations - there)
             found = search_by(RULES, judge, board, budget, tree=tree)  # type: ignore[arg-type]
             visits, kept, moves = visits + int(found.visits.sum()), kept + there, moves + 1

@@ -16,10 +16,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind.agent.output import masked_mean
-from devmind.algorithms.diffusion import SPREAD_OUT, HybridPipeline, MaskedTokens, make_scheduler, spread_out
+from devmind.algorithms.diffusion import (
+    SPREAD_OUT,
+    HybridPipeline,
+    MaskedTokens,
+    TokenDenoiser,
+    make_scheduler,
+    spread_out,
+)
 from devmind.algorithms.diffusion.pipeline import Drawn, Watch
 from devmind.algorithms.diffusion.schedules import gumbel, noised_to_teach
-from devmind.algorithms.diffusion.tokens import TokenDenoiser
 from devmind.errors import ConfigError, nearest
 from devmind.worlds.tabletop import PLACES, THINGS, Table, observed
 from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, WORDS

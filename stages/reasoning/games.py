@@ -168,7 +168,7 @@ def search(
 
     Args:
         method: such as `partial(gumbel_search, gumbel=noise)`, for self-play.
-        tree: a tree to continue, re-rooted at these positions (`tree_reuse.rerooted`); its nodes are not judged again.
+        tree: a tree to continue, re-rooted at these positions (`rerooted`); its nodes are not judged again.
 
     Raises:
         ConfigError: the budget is less than one simulation, a game is over, or `tree` is of other positions.
@@ -222,7 +222,8 @@ def _judged(
     """Logits and value of N states; the judge evaluates only the states that have no tree to continue."""
     if tree is None:
         return judge(states)
-    logits, value, new = tree.logits[:, 0].copy(), tree.raw_value[:, 0].copy(), np.flatnonzero(tree.size == 0)
+    new, known = np.flatnonzero(tree.size == 0), tree.nodes
+    logits, value = known.logits[:, 0].copy(), known.raw_value[:, 0].copy()
     if len(new):
         logits[new], value[new] = judge(states.take(new))
     return logits, value

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.text import add_text
-from devmind.algorithms.grid_cells import CLASSES
+from devmind.algorithms.grid import CLASSES
 from devmind.learners.gradient import grown_layers, owned_parts
 from devmind.worlds.minigrid import ACTIONS
 from devmind.worlds.sliding import MOVES

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.algorithms.tree_reuse import rerooted
-from devmind.algorithms.tree_search import Found, Tree
+from devmind.algorithms.tree_search import Found, Tree, rerooted
 from devmind.worlds.boards import Board
 from stages.reasoning.explain.lines import GAME, behind, said_of
 from stages.reasoning.games import Game, Judge, search
@@ -131,7 +130,7 @@ class Table:
         if self.game is not GAME or self.tree is None or TEXT not in self.agent.heads:
             return []
         root = np.zeros(1, np.int64)
-        move = behind(self.tree, root, root, -self.tree.value[:, 0])
+        move = behind(self.tree, root, root, -self.tree.nodes.value[:, 0])
         return said_of(self.agent, move.after, move.lookahead) if len(move.after) else []
 
     def play(self, say: Say, ask: Ask) -> None:

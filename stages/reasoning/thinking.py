@@ -92,7 +92,7 @@ def think(judge: Judge, board: Board, simulations: int, sure: float | None = Non
         )
         thought.simulations[left] += result.simulations
         thought.visits[left], thought.q[left] = result.visits, result.q
-        thought.known[left] = legal[left] & (result.tree.child_lower[:, 0] == result.tree.child_upper[:, 0])
+        thought.known[left] = legal[left] & (result.tree.nodes.child_lower[:, 0] == result.tree.nodes.child_upper[:, 0])
         thought.sure[left] = np.where(result.proven, 1.0, result.weights.max(-1))
         left = left[thought.sure[left] < enough]
     return thought

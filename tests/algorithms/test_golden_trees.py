@@ -55,15 +55,15 @@ def test_every_node_equals_that_of_mctx(case: dict[str, Any]) -> None:
     found = searched(case)
     assert found.action.tolist() == case["found"]["action"]
     for theirs, ours in OURS.items():
-        golden, mine = np.array(case["tree"][theirs]), getattr(found.tree, ours)
+        golden, mine = np.array(case["tree"][theirs]), getattr(found.tree.nodes, ours)
         if golden.dtype.kind == "f":
             np.testing.assert_allclose(mine, golden, atol=2e-5, err_msg=theirs)  # mctx uses float32
         else:
             np.testing.assert_array_equal(mine, golden, err_msg=theirs)
-    tree = found.tree
-    values = np.where(tree.child_visits > 0, tree.reward + tree.discount * np.array(case["tree"]["children_values"]), 0)
+    nodes, below = found.tree.nodes, np.array(case["tree"]["children_values"])
+    values = np.where(nodes.child_visits > 0, nodes.reward + nodes.discount * below, 0)
     np.testing.assert_allclose(
-        tree.child_q, values, atol=2e-5
+        nodes.child_q, values, atol=2e-5
     )  # mctx keeps the child's value, this search that of the edge
     np.testing.assert_allclose(found.weights, case["found"]["weights"], atol=2e-5)
 

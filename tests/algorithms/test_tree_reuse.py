@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from devmind.algorithms.selection import softmax
-from devmind.algorithms.tree_reuse import begun, rerooted
-from devmind.algorithms.tree_search import Found, Roots, Tree, gumbel_search, puct_search
-from devmind.algorithms.tree_walks import Arrays
+from devmind.algorithms.tree_search import Found, Nodes, Roots, Tree, begun, gumbel_search, puct_search, rerooted
 from devmind.errors import ConfigError
 from devmind.seeding import numpy_rng
 from tests.algorithms.test_golden_trees import CASES
@@ -19,7 +17,7 @@ from tests.algorithms.test_golden_trees import searched as golden
 from tests.algorithms.test_tree_search import ACTIONS, Numbers, RandomGame
 
 LINKS = ("parent", "way", "child")
-EACH_NODE = [name for name in Arrays._fields if name not in LINKS]
+EACH_NODE = [name for name in Nodes._fields if name not in LINKS]
 BOUNDS = (-1.0, 1.0)
 
 
@@ -29,27 +27,29 @@ def pairs(old: Tree, new: Tree, row: int, node: int) -> Iterator[tuple[int, int]
     while waiting:
         mine, its = waiting.pop()
         yield mine, its
-        assert (new.child[row, its] >= 0).tolist() == (old.child[row, mine] >= 0).tolist()
-        for action in np.flatnonzero(old.child[row, mine] >= 0):
-            below = int(new.child[row, its, action])
-            assert (new.parent[row, below], new.way[row, below]) == (its, action)
-            waiting.append((int(old.child[row, mine, action]), below))
+        assert (new.nodes.child[row, its] >= 0).tolist() == (old.nodes.child[row, mine] >= 0).tolist()
+        for action in np.flatnonzero(old.nodes.child[row, mine] >= 0):
+            below = int(new.nodes.child[row, its, action])
+            assert (new.nodes.parent[row, below], new.nodes.way[row, below]) == (its, action)
+            waiting.append((int(old.nodes.child[row, mine, action]), below))
 
 
 def check_subtrees(old: Tree, new: Tree, actions: np.ndarray) -> int:
     """Assert that every new row equals the subtree below its action; return the number of nodes."""
-    nodes, count = old.visits.shape[1], 0
+    nodes, count = old.nodes.visits.shape[1], 0
     for row, action in enumerate(actions):
-        child = int(old.child[row, 0, action])
+        child = int(old.nodes.child[row, 0, action])
         met = list(pairs(old, new, row, child)) if child >= 0 else []
         for mine, its in met:
             for name in EACH_NODE:
-                np.testing.assert_array_equal(getattr(new, name)[row, its], getattr(old, name)[row, mine], name)
-            was, now = old.states.take([row * nodes + mine]), new.states.take([row * new.visits.shape[1] + its])
+                np.testing.assert_array_equal(
+                    getattr(new.nodes, name)[row, its], getattr(old.nodes, name)[row, mine], name
+                )
+            was, now = old.states.take([row * nodes + mine]), new.states.take([row * new.nodes.visits.shape[1] + its])
             np.testing.assert_array_equal(was.at, now.at)
         assert new.size[row] == len(met) == len({its for _, its in met})
         assert [its for _, its in sorted(met)] == list(range(len(met)))  # in the order of their creation
-        assert new.parent[row, 0] == new.way[row, 0] == -1
+        assert new.nodes.parent[row, 0] == new.nodes.way[row, 0] == -1
         count += len(met)
     return count
 
@@ -64,7 +64,7 @@ def grown(kind: str, seed: int, bounds=BOUNDS, simulations: int = 40, batch: int
 
 def at(game: RandomGame, tree: Tree, actions: np.ndarray) -> Roots[Numbers]:
     """The root states of the next search: those that the actions at the roots lead to."""
-    before = tree.states.take(np.arange(len(actions)) * tree.visits.shape[1])
+    before = tree.states.take(np.arange(len(actions)) * tree.nodes.visits.shape[1])
     found = game.expand(before, actions)
     return Roots(found.states, found.logits, found.value, found.legal)
 
@@ -72,7 +72,7 @@ def at(game: RandomGame, tree: Tree, actions: np.ndarray) -> Roots[Numbers]:
 def goes_on(found: Found) -> np.ndarray:
     """For each row the most visited action that does not end the episode, int64 [B]."""
     tree, rows = found.tree, np.arange(len(found.action))[:, None]
-    there = (tree.child[:, 0] >= 0) & ~tree.terminal[rows, tree.child[:, 0]]
+    there = (tree.nodes.child[:, 0] >= 0) & ~tree.nodes.terminal[rows, tree.nodes.child[:, 0]]
     assert there.any(-1).all()
     return np.where(there, found.visits, -1).argmax(-1)
 
@@ -83,15 +83,16 @@ def test_rerooted_tree_equals_the_subtree_below_the_child(kind: str, bounds) -> 
     nodes = 0
     for seed in range(6):
         _, found = grown(kind, seed, bounds)
-        kept = {name: getattr(found.tree, name).copy() for name in [*Arrays._fields, "size"]}
+        kept, size = [before.copy() for before in found.tree.nodes], found.tree.size.copy()
         for action in range(ACTIONS):
             actions = (action + np.arange(3)) % ACTIONS
             new = rerooted(found.tree, actions)
             nodes += check_subtrees(found.tree, new, actions)
             further = rerooted(new, actions[::-1])  # re-rooted again: the subtree below an answer
             nodes += check_subtrees(new, further, actions[::-1])
-        for name, before in kept.items():
-            np.testing.assert_array_equal(getattr(found.tree, name), before, name)
+        for name, before, after in zip(Nodes._fields, kept, found.tree.nodes, strict=True):
+            np.testing.assert_array_equal(after, before, name)
+        np.testing.assert_array_equal(found.tree.size, size)
     assert nodes > 300
 
 
@@ -104,11 +105,11 @@ def test_rerooted_tree_has_the_numbers_of_mctx_below_the_child(case) -> None:
         waiting = [(int(theirs["children_index"][row, 0, action]), 0)]
         while waiting:
             mine, its = waiting.pop()
-            assert new.visits[row, its] == theirs["node_visits"][row, mine]
-            assert new.value[row, its] == pytest.approx(theirs["node_values"][row, mine], abs=2e-5)
-            assert new.child_visits[row, its].tolist() == theirs["children_visits"][row, mine].tolist()
+            assert new.nodes.visits[row, its] == theirs["node_visits"][row, mine]
+            assert new.nodes.value[row, its] == pytest.approx(theirs["node_values"][row, mine], abs=2e-5)
+            assert new.nodes.child_visits[row, its].tolist() == theirs["children_visits"][row, mine].tolist()
             below = theirs["children_index"][row, mine]
-            waiting += [(int(below[a]), int(new.child[row, its, a])) for a in np.flatnonzero(below >= 0)]
+            waiting += [(int(below[a]), int(new.nodes.child[row, its, a])) for a in np.flatnonzero(below >= 0)]
 
 
 def test_illegal_or_unvisited_child_gives_an_empty_tree() -> None:
@@ -121,9 +122,9 @@ def test_illegal_or_unvisited_child_gives_an_empty_tree() -> None:
     tried = int(found.visits[2].argmax())
     new = rerooted(found.tree, np.array([illegal, never, tried]))
     assert new.size.tolist() == [0, 0, 1]
-    assert not new.visits[:2].any()
-    assert (new.child[:2] == -1).all()
-    assert not new.legal[:2].any()
+    assert not new.nodes.visits[:2].any()
+    assert (new.nodes.child[:2] == -1).all()
+    assert not new.nodes.legal[:2].any()
     assert rerooted(new, np.array([0, 1, 2])).size.tolist() == [0, 0, 0]
     for actions in ([0, 1], [0, 1, ACTIONS], [-1, 0, 0]):
         with pytest.raises(ConfigError, match="one action from 0 to 3 for each of the 3; got"):
@@ -137,17 +138,17 @@ def test_continued_search_adds_its_simulations_to_the_visits(kind: str) -> None:
         game, found = grown(kind, seed, bounds=None)
         actions = goes_on(found)
         tree = rerooted(found.tree, actions)
-        before = tree.visits[:, 0].copy()
+        before = tree.nodes.visits[:, 0].copy()
         assert (before > 1).any()
         size, roots = tree.size.copy(), at(game, found.tree, actions)
         further = search(roots, game.expand, 20, tree=tree)
-        assert (further.tree.visits[:, 0] - before == 20).all()
-        assert (further.visits.sum(-1) - tree.child_visits[:, 0].sum(-1) == 20).all()
+        assert (further.tree.nodes.visits[:, 0] - before == 20).all()
+        assert (further.visits.sum(-1) - tree.nodes.child_visits[:, 0].sum(-1) == 20).all()
         assert (further.simulations == 20).all()
-        assert (further.visits >= tree.child_visits[:, 0]).all()
+        assert (further.visits >= tree.nodes.child_visits[:, 0]).all()
         assert (further.tree.size <= size + 20).all()
         np.testing.assert_array_equal(tree.size, size)
-        np.testing.assert_array_equal(tree.visits[:, 0], before)
+        np.testing.assert_array_equal(tree.nodes.visits[:, 0], before)
 
 
 def test_puct_continued_from_its_own_tree_equals_one_longer_search() -> None:
@@ -160,8 +161,9 @@ def test_puct_continued_from_its_own_tree_equals_one_longer_search() -> None:
         for name in ("action", "weights", "value", "proven", "visits", "q"):
             np.testing.assert_array_equal(getattr(second, name), getattr(whole, name), name)
         used = int(whole.tree.size.max())
-        for name in Arrays._fields:
-            np.testing.assert_array_equal(getattr(second.tree, name)[:, :used], getattr(whole.tree, name)[:, :used])
+        for name in Nodes._fields:
+            mine, whole_tree = getattr(second.tree.nodes, name), getattr(whole.tree.nodes, name)
+            np.testing.assert_array_equal(mine[:, :used], whole_tree[:, :used], name)
 
 
 @pytest.mark.parametrize("kind", ["gumbel", "puct"])
@@ -170,7 +172,7 @@ def test_empty_tree_beside_a_kept_one_is_searched_as_a_new_tree(kind: str) -> No
     game, found = grown(kind, 1, simulations=12)
     actions = goes_on(found)
     tree = rerooted(found.tree, actions)
-    empty = replace(tree, **{name: getattr(tree, name).copy() for name in [*Arrays._fields, "size"]})
+    empty = replace(tree, size=tree.size.copy(), nodes=Nodes(*(array.copy() for array in tree.nodes)))
     empty.size[1] = 0
     roots = at(game, found.tree, actions)
     mixed = search(roots, game.expand, 9, bounds=BOUNDS, tree=empty)
@@ -212,9 +214,9 @@ def test_noise_is_mixed_into_the_root_prior_of_a_continued_search() -> None:
     noise = np.where(roots.legal, 1.0, 0.0) / roots.legal.sum(-1, keepdims=True)
     further = puct_search(roots, game.expand, 5, noise=noise, tree=tree)
     prior = softmax(roots.logits, roots.legal)
-    np.testing.assert_allclose(further.tree.prior[:, 0], 0.75 * prior + 0.25 * noise)
-    np.testing.assert_allclose(tree.prior[:, 0], prior)
-    np.testing.assert_array_equal(further.tree.prior[:, 1 : tree.prior.shape[1]], tree.prior[:, 1:])
+    np.testing.assert_allclose(further.tree.nodes.prior[:, 0], 0.75 * prior + 0.25 * noise)
+    np.testing.assert_allclose(tree.nodes.prior[:, 0], prior)
+    np.testing.assert_array_equal(further.tree.nodes.prior[:, 1 : tree.nodes.prior.shape[1]], tree.nodes.prior[:, 1:])
 
 
 def test_tree_of_another_search_is_refused() -> None:

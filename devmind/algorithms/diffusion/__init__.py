@@ -1,13 +1,12 @@
 """Hybrid diffusion: one network denoises a trajectory (Gaussian) and a plan in symbols (masked) together.
 
-Hoeg, Vaaler, Liu, Egeland, Du (arXiv 2509.21983). `denoiser` and `tokens` are networks, `schedules` adapts diffusers'
+Hoeg, Vaaler, Liu, Egeland, Du (arXiv 2509.21983). `denoiser` has the networks, `schedules` adapts diffusers'
 schedulers, and `pipeline` draws plans, fills in what is not given, saves and loads.
 """
 
-from devmind.algorithms.diffusion.denoiser import SPREAD_OUT, HybridDenoiser, spread_out
+from devmind.algorithms.diffusion.denoiser import SPREAD_OUT, HybridDenoiser, TokenDenoiser, spread_out
 from devmind.algorithms.diffusion.pipeline import Drawn, HybridPipeline
 from devmind.algorithms.diffusion.schedules import SCHEDULERS, MaskedTokens, make_scheduler
-from devmind.algorithms.diffusion.tokens import TokenDenoiser
 
 __all__ = [
     "SCHEDULERS",

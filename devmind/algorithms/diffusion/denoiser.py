@@ -1,4 +1,8 @@
-"""The denoiser: a non-causal transformer over trajectory and symbols, with hints recalled from the condition."""
+"""The denoisers: non-causal transformers over trajectory and symbols.
+
+`HybridDenoiser` recalls from the condition what plans look like there: for places that stay. `TokenDenoiser` looks at
+the things of a scene: for things that lie elsewhere each time. Both are called alike.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ from devmind.errors import ConfigError
 OCTAVES = 4
 SPREAD_OUT = 1 + 2 * OCTAVES
 """Numbers that `spread_out` makes of one."""
+OFFSET = 0.1
+"""Distance of a point from the place that it points at, when the network outputs 1."""
 
 
 class HybridDenoiser(ModelMixin, ConfigMixin):
@@ -143,6 +149,127 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
         return self.remember((condition * present[..., None]).flatten(1)).unflatten(-1, (-1, self.config["width"]))
 
 
+class TokenDenoiser(ModelMixin, ConfigMixin):
+    """Predicts the clean trajectory and the symbols from noised ones, as `HybridDenoiser` does, in a scene of things.
+
+    Things lie elsewhere each time, so nothing can be remembered about places: a plan has to look at the things. Each
+    step of a plan (its point and its symbol) is a token, and so is each thing; all attend to all. Outputs point at
+    things (Vinyals, Fortunato, Jaitly 2015, "Pointer networks"). A point is the attention-weighted mean of the things'
+    places plus a small offset. A symbol that names a thing is as likely as the attention to it. Things have no position
+    encoding, so their order means nothing.
+
+    Args:
+        channels: numbers of a point.
+        horizon: steps of a plan.
+        words: number of symbols. The first name the condition's things from number `named` on, in order; the symbol
+            `words` is the mask.
+        length: symbols of a plan: the horizon or, for trajectories alone, 0.
+        condition: numbers of a thing; the first `pointed` are its place, like those of a point.
+        told_by: number of things.
+        width, layers, attention_heads: of the transformer.
+        only: "symbols" or "points": the half that is predicted, without looking at the other half. One model of each
+            makes two separate models.
+        numbers: symbols are the last `words` channels of a point, 1 for the meant symbol and -1 for all others.
+
+    Raises:
+        ConfigError: a plan has symbols, but not one for each step.
+    """
+
+    @register_to_config
+    def __init__(
+        self,
+        channels: int = 3,
+        horizon: int = 6,
+        words: int = 9,
+        length: int = 6,
+        condition: int = 23,
+        told_by: int = 9,
+        width: int = 96,
+        layers: int = 3,
+        attention_heads: int = 4,
+        only: str = "",
+        numbers: bool = False,
+        pointed: int = 2,
+        named: int = 1,
+    ) -> None:
+        super().__init__()
+        if length not in (0, horizon):
+            raise ConfigError(f"A plan of {horizon} steps has {horizon} symbols or none; got {length}.")
+        self.thing, self.place = nn.Linear(condition, width), nn.Parameter(torch.randn(horizon, width))
+        self.blocks = nn.ModuleList(Block(width, attention_heads) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        own = channels - (words if numbers else 0)
+        if only != "symbols":
+            self.point = nn.Linear(own * (SPREAD_OUT + 1) + 1, width)
+            self.level = nn.Sequential(nn.Linear(64, width), nn.SiLU(), nn.Linear(width, width))
+            self.told, self.aims, self.aimed = nn.Linear(width, own), nn.Linear(width, width), nn.Linear(width, width)
+        if length or numbers:
+            # Symbols that name no thing, and the mask.
+            self.other = nn.Parameter(torch.randn(words + 1 - (told_by - named), width))
+            if length:
+                self.masked = nn.Sequential(nn.Linear(64, width), nn.SiLU(), nn.Linear(width, width))
+            if only != "points":
+                self.means, self.meant = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(
+        self,
+        trajectory: Tensor,
+        given: Tensor,
+        level: Tensor,
+        symbols: Tensor,
+        masked: Tensor,
+        condition: Tensor,
+        present: Tensor,
+        hint: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The clean trajectory [B, H, C] and logits of the symbols [B, L, words]; see `HybridDenoiser.forward`."""
+        words, only, numbers = self.config["words"], self.config["only"], self.config["numbers"]
+        things = self.hint(condition, present) if hint is None else hint
+        steps = self.place.expand(len(things), -1, -1)
+        points, said = trajectory.split((trajectory.shape[-1] - words, words), -1) if numbers else (trajectory, None)
+        if self.config["length"]:
+            said = F.one_hot(symbols, words + 1).to(things.dtype)
+            steps = steps + self.masked(waves(masked))[:, None]
+        elif said is not None:
+            said = F.pad((said + 1) / 2, (0, 1))
+        if said is not None:
+            steps = steps + said @ self._nameable(things)
+        if only != "symbols":
+            mark = given[..., None].to(points.dtype)
+            seen = torch.cat((spread_out(points), mark, mark * points), -1)
+            steps = steps + self.point(seen) + self.level(waves(level))[:, None]
+        x = torch.cat((things, steps), 1)
+        for block in self.blocks:
+            x = block(x)
+        things, steps = self.norm(x).split((things.shape[1], steps.shape[1]), 1)
+        drawn_trajectory, logits = trajectory, things.new_zeros(len(things), 0, words)
+        if only != "symbols":
+            drawn_trajectory = self._pointed(steps, things, condition, present)
+        if said is not None and only != "points":
+            logits = _score(self.means(steps), self.meant(self._nameable(things)[:, :-1]))
+        elif said is not None:
+            logits = things.new_zeros(len(things), steps.shape[1], words)
+        if numbers:
+            return torch.cat((drawn_trajectory, 2 * logits.softmax(-1) - 1), -1), logits[:, :0]
+        return drawn_trajectory, logits
+
+    def hint(self, condition: Tensor, present: Tensor) -> Tensor:
+        """The things' tokens before all layers, [B, K, width]: the same in all steps of a drawing."""
+        things: Tensor = self.thing(condition)
+        return things * present[..., None]
+
+    def _nameable(self, things: Tensor) -> Tensor:
+        """The embedding of each symbol and of the mask, [B, words + 1, D]."""
+        return torch.cat((things[:, self.config["named"] :], self.other.expand(len(things), -1, -1)), 1)
+
+    def _pointed(self, steps: Tensor, things: Tensor, condition: Tensor, present: Tensor) -> Tensor:
+        """Points [B, H, C] near the places of things."""
+        pointed, told = self.config["pointed"], self.told(steps)
+        score = _score(self.aims(steps), self.aimed(things)).masked_fill(~present[:, None], -torch.inf)
+        places = score.softmax(-1) @ condition[..., :pointed]
+        return torch.cat((places + OFFSET * told[..., :pointed], told[..., pointed:]), -1)
+
+
 def spread_out(numbers: Tensor) -> Tensor:
     """Numbers [..., C] in about -1..1 with their sines and cosines of four octaves, [..., 9 C].
 
@@ -175,3 +302,8 @@ class Block(nn.Module):
         attended = F.scaled_dot_product_attention(q, k, v)
         x = x + self.out(attended.transpose(1, 2).flatten(2))
         return x + self.net(self.between(x))
+
+
+def _score(asks: Tensor, answers: Tensor) -> Tensor:
+    """Scores [B, H, K] of each of `answers` [B, K, D] for each of `asks` [B, H, D]."""
+    return asks @ answers.transpose(1, 2) / asks.shape[-1] ** 0.5

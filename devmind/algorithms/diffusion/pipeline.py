@@ -12,7 +12,7 @@ from diffusers import DiffusionPipeline
 from torch import Tensor
 
 from devmind import bounds
-from devmind.algorithms.diffusion.denoiser import HybridDenoiser
+from devmind.algorithms.diffusion.denoiser import HybridDenoiser, TokenDenoiser
 from devmind.algorithms.diffusion.schedules import (
     SCHEDULERS,
     MaskedTokens,
@@ -22,7 +22,6 @@ from devmind.algorithms.diffusion.schedules import (
     set_steps,
     stepped,
 )
-from devmind.algorithms.diffusion.tokens import TokenDenoiser
 from devmind.errors import CheckpointError, ConfigError
 
 DENOISERS: dict[str, type[HybridDenoiser | TokenDenoiser]] = {

@@ -10,12 +10,23 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from devmind.algorithms.grid_cells import FLOOR, LOCKED, OPEN, is_door
-from devmind.algorithms.grid_map import Map
-from devmind.algorithms.grid_paths import STEPS, ahead, before, shortest
-from devmind.algorithms.grid_walker import DONE, DROP, TOGGLE, Walker
+from devmind.algorithms.grid import (
+    DONE,
+    DROP,
+    FLOOR,
+    LOCKED,
+    OPEN,
+    STEPS,
+    TOGGLE,
+    Map,
+    Walker,
+    ahead,
+    before,
+    is_door,
+    shortest,
+)
 from stages.planning.instruct import symbols
-from stages.planning.instruct.symbols import DROP_NEXT_TO, GO_TO, PICK_UP, Plan, Subgoal
+from stages.planning.instruct.symbols import DROP_NEXT_TO, GO_TO, PICK_UP, Subgoal, Subgoals
 
 
 @dataclass
@@ -29,7 +40,7 @@ class Errand:
     """
 
     map: Map = field(default_factory=Map)
-    plan: Plan = ()
+    plan: Subgoals = ()
     at: int = 0
     action: int | None = None
     stuck: bool = False
@@ -59,7 +70,7 @@ class Errand:
             )  # fmt: skip
         return f"I would have to know first where a {kind} is: I look for one." if lacks else f"I know of a {kind}."
 
-    def begin(self, plan: Plan) -> None:
+    def begin(self, plan: Subgoals) -> None:
         """Begin another plan on the same map; the same plan again changes nothing."""
         if plan != self.plan:
             self.plan, self.at, self.stuck = plan, 0, False
@@ -72,7 +83,7 @@ class Controller(Walker):
         """Add the view to the map and choose an action, by MiniGrid's number.
 
         Args:
-            reading: int64 [7, 7] of classes of `grid_cells`.
+            reading: int64 [7, 7] of classes of `grid`.
         """
         errand.map.take_in(reading, errand.action)
         while not errand.over and self.reached(errand):

@@ -16,7 +16,7 @@ from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
-from devmind.algorithms.grid_cells import COLOURS, KINDS, truth
+from devmind.algorithms.grid import COLOURS, KINDS, truth
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -29,7 +29,7 @@ from stages.planning.instruct.hand_rules import by_pattern
 from stages.planning.instruct.head import Instruction
 from stages.planning.instruct.lesson import NAME, VIEWS
 from stages.planning.instruct.rooms import TEXT, Rooms, begun
-from stages.planning.instruct.symbols import DROP_NEXT_TO, GO_TO, NOUNS, PICK_UP, Plan, Subgoal, from_numbers
+from stages.planning.instruct.symbols import DROP_NEXT_TO, GO_TO, NOUNS, PICK_UP, Subgoal, Subgoals, from_numbers
 
 PUT_NEXT, IN_TURN = f"{NAME}/put next", f"{NAME}/go to in turn"
 LEVELS = {PUT_NEXT: "BabyAI-PutNextLocal-v0", IN_TURN: "BabyAI-GoToSeqS5R2-v0"}
@@ -80,7 +80,7 @@ class Instructed:
 class Planned:
     """Given plans, carried out by the agent's controller with perfect vision."""
 
-    def __init__(self, plans: Sequence[Plan]) -> None:
+    def __init__(self, plans: Sequence[Subgoals]) -> None:
         self.controller, self.errands = Controller(), [Errand(plan=plan) for plan in plans]
 
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
@@ -204,7 +204,7 @@ def _by_hand(where: str, seeds: np.ndarray, by_plan: np.ndarray) -> np.ndarray:
     return successes
 
 
-def _by_chance(name: str, rng: np.random.Generator) -> Plan:
+def _by_chance(name: str, rng: np.random.Generator) -> Subgoals:
     """A plan of the form of the level's missions, about random things."""
 
     def about(verb: int, nouns: int) -> Subgoal:

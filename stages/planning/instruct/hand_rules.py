@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from devmind.algorithms.grid_cells import COLOURS
-from stages.planning.instruct.symbols import ANY, DROP_NEXT_TO, GO_TO, NOUNS, OPEN, PICK_UP, Plan, Subgoal
+from devmind.algorithms.grid import COLOURS
+from stages.planning.instruct.symbols import ANY, DROP_NEXT_TO, GO_TO, NOUNS, OPEN, PICK_UP, Subgoal, Subgoals
 
 _THING = rf"(?:the|a) (?:({'|'.join(COLOURS)}) )?({'|'.join(NOUNS)})"
 _VERBS = {"go to": GO_TO, "pick up": PICK_UP, "open": OPEN}
@@ -13,7 +13,7 @@ _ONE = re.compile(rf"({'|'.join(_VERBS)}) {_THING}")
 _PUT = re.compile(rf"put {_THING} next to {_THING}")
 
 
-def by_pattern(said: str) -> Plan:
+def by_pattern(said: str) -> Subgoals:
     """The plan of a mission of BabyAI's grammar without places; empty if the pattern does not fit."""
     before, after, then = said.partition(" after you ")
     said = f"{then}, then {before}" if after else said

@@ -20,13 +20,10 @@ from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output, masked_mean
 from devmind.agent.plans import Lack
 from devmind.agent.taps import Tapped
-from devmind.algorithms.grid_cells import CLASSES, SIDE
-from devmind.algorithms.grid_map import EXTENT, Map
-from devmind.algorithms.grid_walker import DONE
+from devmind.algorithms.grid import CLASSES, DONE, EXTENT, SIDE, Map
 from devmind.errors import ConfigError
 from stages.planning.instruct import lacks, symbols
 from stages.planning.instruct.controller import Controller, Errand
-from stages.planning.instruct.reader import Reader
 from stages.planning.instruct.symbols import END, LENGTH, SYMBOLS
 
 MAP = "cells"
@@ -231,6 +228,82 @@ class Instruction(Output):
         )
         page = None if self.page is None else self.page.flatten(0, lead)
         return Instruction(self.head, plan, unknown, text, cells, seen, page=page)
+
+
+POOL = 3
+"""Tokens that are merged before the recurrent networks read them."""
+
+
+class Layer(nn.Module):
+    """A convolution over the tokens of a page that keeps absent tokens at zero."""
+
+    def __init__(self, width: int, dilation: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.net = nn.Conv1d(width, width, 5, padding=2 * dilation, dilation=dilation)
+
+    def forward(self, x: Tensor, here: Tensor) -> Tensor:
+        return x + F.gelu(self.net((self.norm(x) * here).mT).mT) * here
+
+
+class Reader(nn.Module):
+    """From pages [N, K, D] to `slots` answers [N, slots, numbers], and for each token whether its word is unknown.
+
+    Padding behind a page's last token changes nothing, so a page is read alike alone and among longer ones.
+
+    Args:
+        width: D; slots: answers; numbers: numbers of an answer; hidden: width of the network.
+    """
+
+    def __init__(self, width: int, slots: int, numbers: int, hidden: int) -> None:
+        super().__init__()
+        self.slots = slots
+        self.enter = nn.Linear(width, hidden)
+        self.layers = nn.ModuleList(Layer(hidden, dilation) for dilation in (1, 2, 4))
+        self.unknown = nn.Linear(hidden, 1)
+        self.squeeze = nn.Linear(POOL * hidden, hidden)
+        self.forth, self.back = (nn.GRU(hidden, hidden, batch_first=True) for _ in range(2))
+        self.begin = nn.Parameter(torch.zeros(hidden))
+        self.cell, self.ask = nn.GRUCell(2 * hidden, hidden), nn.Linear(hidden, 2 * hidden)
+        self.tell = nn.Sequential(nn.Linear(3 * hidden, hidden), nn.GELU(), nn.Linear(hidden, numbers))
+
+    def forward(self, tokens: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
+        """Answers [N, slots, numbers] and log odds [N, K] that a token belongs to an unknown word."""
+        here = present[..., None].to(tokens.dtype)
+        x = self.enter(tokens) * here
+        for layer in self.layers:
+            x = layer(x, here)
+        unknown = self.unknown(x).squeeze(-1)
+        more = -x.shape[1] % POOL
+        pooled = self.squeeze(F.pad(x, (0, 0, 0, more)).unflatten(1, (-1, POOL)).flatten(2))
+        read = F.pad(present, (0, more)).unflatten(1, (-1, POOL)).any(-1)
+        ends = read.long() * torch.arange(1, read.shape[1] + 1, device=read.device)
+        pooled = pooled * read[..., None]
+        order = _turned(ends.amax(1), read.shape[1])
+        back = _at(self.back(_at(pooled, order))[0], order)
+        memory = torch.cat((self.forth(pooled)[0], back), -1)
+        return self._answers(memory, read), unknown
+
+    def _answers(self, memory: Tensor, read: Tensor) -> Tensor:
+        state, answers = self.begin.expand(len(memory), -1), []
+        hidden = ~read & read.any(1, keepdim=True)
+        for _ in range(self.slots):
+            likeness = (memory @ self.ask(state)[..., None]).squeeze(-1) / memory.shape[-1] ** 0.5
+            shares = likeness.masked_fill(hidden, torch.finfo(likeness.dtype).min).softmax(-1)
+            seen = (shares[..., None] * memory).sum(1)
+            state = self.cell(seen, state)
+            answers.append(self.tell(torch.cat((seen, state), -1)))
+        return torch.stack(answers, 1)
+
+
+def _turned(lengths: Tensor, n: int) -> Tensor:
+    """Indices int64 [N, n] that reverse the first `lengths` int64 [N] of n places."""
+    at = torch.arange(n, device=lengths.device).expand(len(lengths), n)
+    return torch.where(at < lengths[:, None], lengths[:, None] - 1 - at, at)
+
+
+def _at(x: Tensor, order: Tensor) -> Tensor:
+    return x.gather(1, order[..., None].expand(-1, -1, x.shape[-1]))
 
 
 class InstructHead(Head):

@@ -16,7 +16,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.agent.config import by_size
-from devmind.algorithms.grid_cells import truth
+from devmind.algorithms.grid import truth
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson, owned, summed
 from devmind.seeding import lesson_seeds, numpy_rng

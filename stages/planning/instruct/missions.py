@@ -14,10 +14,10 @@ from zlib import crc32
 
 import numpy as np
 
-from devmind.algorithms.grid_cells import COLOURS
+from devmind.algorithms.grid import COLOURS
 from devmind.worlds.gym_world import GymWorld
 from devmind.worlds.minigrid import env_of, one_a_thread, room
-from stages.planning.instruct.symbols import DROP_NEXT_TO, NOUNS, Plan, of_instruction
+from stages.planning.instruct.symbols import DROP_NEXT_TO, NOUNS, Subgoals, of_instruction
 
 ROOMS = ("BabyAI-GoToSeqS5R2-v0", "BabyAI-MiniBossLevel-v0")
 """Rooms whose things the missions of lessons are about, in turn."""
@@ -43,13 +43,13 @@ OTHER_WORDS = (
 _CONSONANTS, _VOWELS = "bcdfghjklmnprstvwz", "aeiou"
 
 
-def pair_held_out(plan: Plan) -> bool:
+def pair_held_out(plan: Subgoals) -> bool:
     """Whether a plan puts together two things that lessons never do."""
     pairs = [f"{one[1:]}{two[1:]}" for one, two in pairwise(plan) if two.verb == DROP_NEXT_TO]
     return any(crc32(pair.encode()) % HELD_OUT == 0 for pair in pairs)
 
 
-def drawn(seeds: np.ndarray, n: int, rng: np.random.Generator) -> Iterator[tuple[str, Plan]]:
+def drawn(seeds: np.ndarray, n: int, rng: np.random.Generator) -> Iterator[tuple[str, Subgoals]]:
     """`n` missions about rooms of lessons, OF_ONE for each seed's room: the words, and the plan."""
     made = 0
     for number, seed in enumerate(seeds.tolist()):
@@ -70,7 +70,7 @@ def _spoken_of(name: str) -> GymWorld:
     return world
 
 
-def _one(env: Any, rng: np.random.Generator) -> tuple[str, Plan]:
+def _one(env: Any, rng: np.random.Generator) -> tuple[str, Subgoals]:
     while True:
         _, actions, joined = KINDS[rng.choice(len(KINDS), p=[share for share, *_ in KINDS])]
         instruction = env.rand_instr(action_kinds=actions, instr_kinds=joined)

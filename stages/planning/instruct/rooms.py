@@ -10,7 +10,7 @@ import numpy as np
 from devmind.curriculum.episodes import identities
 from devmind.worlds.minigrid import env_of, lent, room
 from devmind.worlds.side_by_side import SideBySide
-from stages.planning.instruct.symbols import Plan, of_instruction
+from stages.planning.instruct.symbols import Subgoals, of_instruction
 
 TEXT = "text"
 
@@ -30,7 +30,7 @@ class Rooms(SideBySide):
         self.missions = [str(env_of(world).mission) for world in self.worlds]
         self.said, self.every, self.tick = list(self.missions if said is None else said), every, 0
 
-    def plans(self) -> list[Plan]:
+    def plans(self) -> list[Subgoals]:
         """The true plan of each mission, for references."""
         return [of_instruction(env_of(world).instrs) for world in self.worlds]
 

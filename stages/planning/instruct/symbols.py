@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from devmind.algorithms.grid_cells import COLOURS, KINDS, LOCKED, door, thing
+from devmind.algorithms.grid import COLOURS, KINDS, LOCKED, door, thing
 from devmind.errors import WorldError
 
 VERBS = ("end", "go to", "pick up", "drop next to", "open")
@@ -35,7 +35,7 @@ class Subgoal(NamedTuple):
 
     @property
     def classes(self) -> frozenset[int]:
-        """The classes of `grid_cells` that fit it."""
+        """The classes of cells that fit it."""
         colours = range(len(COLOURS)) if self.colour == ANY else (self.colour,)
         if self.noun == DOORS:
             return frozenset(door(colour, state) for colour in colours for state in range(LOCKED + 1))
@@ -50,7 +50,7 @@ class Subgoal(NamedTuple):
         return f"{VERBS[self.verb]} {'a' if self.colour == ANY else 'the'} {self.kind}"
 
 
-Plan = tuple[Subgoal, ...]
+Subgoals = tuple[Subgoal, ...]
 
 
 def as_numbers(plan: Sequence[Subgoal]) -> np.ndarray:
@@ -66,7 +66,7 @@ def as_numbers(plan: Sequence[Subgoal]) -> np.ndarray:
     return numbers
 
 
-def from_numbers(numbers: np.ndarray) -> Plan:
+def from_numbers(numbers: np.ndarray) -> Subgoals:
     """The plan of int [LENGTH, 3], up to the first END."""
     ends = np.flatnonzero(numbers[:, 0] == END)
     return tuple(Subgoal(*row) for row in numbers[: ends[0] if len(ends) else None].tolist())
@@ -90,7 +90,7 @@ def as_instruction(plan: Sequence[Subgoal]) -> str:
     return " and ".join(clauses)
 
 
-def of_instruction(instruction: Any) -> Plan:
+def of_instruction(instruction: Any) -> Subgoals:
     """The true plan of an instruction of BabyAI, for lessons and for references of exams.
 
     Raises:

@@ -62,7 +62,7 @@ class Moved:
         """Whether the search behind move `at` has met every move of a line; these are legal then."""
         row, node = int(self.row[at]), int(self.node[at])
         for move in line:
-            node = int(self.tree.child[row, node, move])
+            node = int(self.tree.nodes.child[row, node, move])
             if node < 0:
                 return False
         return bool(line)
@@ -82,7 +82,7 @@ def moved(agent: Agent, marks: np.ndarray) -> Moved:
     """The agent's moves by search in positions int8 [N, 9]; moves without a searched answer are left out."""
     searched = search(Judge(agent, GAME), GAME.rules.of(marks), SIMULATIONS)
     rows = np.arange(len(marks))
-    return behind(searched.tree, rows, searched.tree.child[rows, 0, searched.action], searched.value)
+    return behind(searched.tree, rows, searched.tree.nodes.child[rows, 0, searched.action], searched.value)
 
 
 def weighed(agent: Agent, marks: np.ndarray) -> Moved:
@@ -91,13 +91,13 @@ def weighed(agent: Agent, marks: np.ndarray) -> Moved:
     The positions themselves come first, as moves of the opponent. Moves without a searched answer are left out.
     """
     tree = search(Judge(agent, GAME), GAME.rules.of(marks), SIMULATIONS).tree
-    row, move = np.nonzero(tree.child[:, 0] >= 0)
+    row, move = np.nonzero(tree.nodes.child[:, 0] >= 0)
     roots = np.arange(len(marks))
     return behind(
         tree,
         np.concatenate((roots, row)),
-        np.concatenate((np.zeros_like(roots), tree.child[row, 0, move])),
-        np.concatenate((-tree.value[:, 0], tree.child_q[row, 0, move])),
+        np.concatenate((np.zeros_like(roots), tree.nodes.child[row, 0, move])),
+        np.concatenate((-tree.nodes.value[:, 0], tree.nodes.child_q[row, 0, move])),
     )
 
 
@@ -106,7 +106,7 @@ def behind(tree: Tree[Board], row: np.ndarray, node: np.ndarray, value: np.ndarr
     looked = looked_at(tree, row, node)
     rows = np.flatnonzero(looked[:, 0].any((-1, -2)))
     row, node, looked = row[rows], node[rows], looked[rows]
-    after = tree.states.take(row * tree.child.shape[1] + node).marks
+    after = tree.states.take(row * tree.nodes.child.shape[1] + node).marks
     return Moved(after, line_of(looked), value[rows], looked, tree, row, node)
 
 

@@ -27,13 +27,14 @@ def looked_at(tree: Tree[Board], row: np.ndarray, node: np.ndarray) -> np.ndarra
     [..., a, b] is the move b after the answer a. [..., a, a] is the answer a itself, since no cell is taken twice. A
     node of -1 has no searched moves.
     """
-    answers = np.where(node[:, None] >= 0, tree.child[row, node], -1)
+    nodes = tree.nodes
+    answers = np.where(node[:, None] >= 0, nodes.child[row, node], -1)
     diagonal = np.arange(answers.shape[-1])
     below = row[:, None], answers.clip(0)
-    visited, visits, q = (each[below] for each in (tree.child >= 0, tree.child_visits, tree.child_q))
+    visited, visits, q = (each[below] for each in (nodes.child >= 0, nodes.child_visits, nodes.child_q))
     visited &= (answers >= 0)[..., None]
     own = row, node
-    for all_of, here in ((visited, answers >= 0), (visits, tree.child_visits[own]), (q, tree.child_q[own])):
+    for all_of, here in ((visited, answers >= 0), (visits, nodes.child_visits[own]), (q, nodes.child_q[own])):
         all_of[:, diagonal, diagonal] = here
     visits = np.where(visited, visits, 0)
     first = visits[:, diagonal, diagonal]

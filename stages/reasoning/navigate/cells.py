@@ -18,7 +18,7 @@ from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
 from devmind.agent.symbols import BoardEncoder
 from devmind.agent.taps import Tapped
-from devmind.algorithms.grid_cells import SIDE, truth
+from devmind.algorithms.grid import SIDE, truth
 
 Reading = Callable[[Senses], np.ndarray]
 """The class of each visible cell of N rows, int64 [N, 7, 7]."""

@@ -29,7 +29,7 @@ def walk(
     """Let an agent walk through a room of which it sees 7 x 7 cells at a time, and print its map."""
     import numpy as np
 
-    from devmind.algorithms.grid_cells import FLOOR, described
+    from devmind.algorithms.grid import FLOOR, described
     from devmind.worlds.minigrid import env_of, lent
     from stages.reasoning.navigate.missions import understood
 

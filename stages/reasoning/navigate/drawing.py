@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from devmind.algorithms.grid_cells import CLASSES, DOOR, FLOOR, GOAL, LAVA, THINGS, UNSEEN, WALL
-from devmind.algorithms.grid_map import Map
+from devmind.algorithms.grid import CLASSES, DOOR, FLOOR, GOAL, LAVA, THINGS, UNSEEN, WALL, Map
 
 HEADINGS = ">v<^"
 

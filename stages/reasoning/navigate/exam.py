@@ -18,7 +18,7 @@ from devmind.acting import Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
-from devmind.algorithms.grid_cells import SIDE, UNSEEN
+from devmind.algorithms.grid import SIDE, UNSEEN
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context

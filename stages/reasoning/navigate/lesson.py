@@ -10,7 +10,7 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.agent.config import by_size
-from devmind.algorithms.grid_cells import truth
+from devmind.algorithms.grid import truth
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson, head_loss
 from devmind.seeding import lesson_seeds, numpy_rng

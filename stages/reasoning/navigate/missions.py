@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from devmind.algorithms.grid_cells import COLOURS, GOAL, KINDS, thing
+from devmind.algorithms.grid import COLOURS, GOAL, KINDS, thing
 from devmind.errors import WorldError
 
 _GOAL = re.compile(

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from devmind.acting import Senses
-from devmind.algorithms.grid_map import Map
-from devmind.algorithms.grid_paths import on, shortest
-from devmind.algorithms.grid_walker import PATIENCE, Walker
+from devmind.algorithms.grid import PATIENCE, Map, Walker, on, shortest
 from devmind.worlds.minigrid import DONE
 from stages.reasoning.navigate.cells import Reading
 from stages.reasoning.navigate.missions import Mission, understood

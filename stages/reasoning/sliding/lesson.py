@@ -1,6 +1,6 @@
 """The lesson sliding: the cost of each move on 3 x 3 and 4 x 4, from boards mixed by random moves from the goal.
 
-Costs that a search backwards from the goal has proven (`perimeter.py`) are exact targets. They cover all boards of
+Costs that a search backwards from the goal has proven (`Perimeter`) are exact targets. They cover all boards of
 3 x 3, of which one in eight is kept for exams. Beyond them costs are learned by value iteration: one more than the
 network's cheapest move after the move. A board mixed by k moves can be undone in k, which bounds all four costs. A move
 into the edge changes nothing and costs 1, so every move has a cost. Random moves seldom lead farther than 40 moves
@@ -19,7 +19,8 @@ knows (`glancing.CostLearner`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,6 @@ from stages.reasoning.hindsight import attempt, hindsight_option, pieces, put_am
 from stages.reasoning.puzzles import lesson as puzzles
 from stages.reasoning.puzzles.lesson import for_exams
 from stages.reasoning.sliding import patterns
-from stages.reasoning.sliding.perimeter import Perimeter
 
 MOST = {3: 100, 4: 80}
 """The most moves that mix boards, by side."""
@@ -239,3 +239,53 @@ def targets(agent: Agent, side: int, tiles: np.ndarray, bound: np.ndarray) -> np
 def cost_batch(side: int, tiles: np.ndarray, cost: np.ndarray) -> Batch:
     """A batch of tiles int8 [N, cells] with `cost` [N, 1, 4]."""
     return COSTS.batch(rules(side).observe(rules(side).of(tiles))["puzzle"], cost)
+
+
+@dataclass(frozen=True)
+class Perimeter:
+    """Every board within `depth` moves of the goal.
+
+    Attributes:
+        tiles: int8 [N, side * side], the nearest first.
+        fewest: int64 [N], their fewest moves.
+        depth: moves of the farthest.
+    """
+
+    side: int
+    tiles: np.ndarray
+    fewest: np.ndarray
+    depth: int
+
+    @classmethod
+    def of(cls, side: int, most: int) -> Perimeter:
+        """As many whole levels as have at most `most` boards together."""
+        rules, level = SlidingRules(str(side)), SlidingRules(str(side)).goal[None]
+        levels, before, here = list[np.ndarray](), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        while len(level) and sum(map(len, levels)) + len(level) <= most:
+            levels.append(level)
+            before, here = here, np.sort(keys(level, side))
+            reached = rules.slid(np.repeat(level, len(MOVES), 0), np.tile(np.arange(len(MOVES)), len(level)))
+            new_keys, first = np.unique(keys(reached, side), return_index=True)
+            new = ~np.isin(new_keys, before, assume_unique=True) & ~np.isin(new_keys, here, assume_unique=True)
+            level = reached[first[new]]
+        fewest = np.repeat(np.arange(len(levels)), [len(one) for one in levels])
+        return cls(side, np.concatenate(levels), fewest, len(levels) - 1)
+
+    def distance(self, tiles: np.ndarray) -> np.ndarray:
+        """The fewest moves int64 [N] of tiles int8 [N, cells]; -1 if they are farther than `depth`."""
+        ordered, fewest = self._by_key
+        queries = keys(tiles, self.side)
+        at = np.searchsorted(ordered, queries).clip(max=len(ordered) - 1)
+        return np.where(ordered[at] == queries, fewest[at], -1)
+
+    @cached_property
+    def _by_key(self) -> tuple[np.ndarray, np.ndarray]:
+        all_keys = keys(self.tiles, self.side)
+        order = np.argsort(all_keys)
+        return all_keys[order], self.fewest[order]
+
+
+def keys(tiles: np.ndarray, side: int) -> np.ndarray:
+    """A number for each board, int64 [N], of a side up to 4; the last place follows from the others."""
+    cells = side**2
+    return np.asarray(tiles[:, :-1].astype(np.int64) @ cells ** np.arange(cells - 1, dtype=np.int64))

@@ -16,8 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from devmind.acting import Senses
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick, to_device
+from devmind.agent.encoders import Encoder
+from devmind.agent.taps import Perceived, read_tap, tapped_senses, taps_trunk
 from devmind.agent.threads import stepping_threads
 from devmind.curriculum.stage import Batches, Context, Lesson, Scalars
 from devmind.errors import ConfigError
@@ -28,8 +31,41 @@ from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds import minigrid
 from devmind.worlds.restarting import Restarting
 from stages.reasoning import parts
-from stages.reasoning.values.network import HeadValues
 from stages.reasoning.values.rooms import rooms
+
+
+class HeadValues(nn.Module):
+    """The `ValueNetwork` of a head that taps one sense, encoded or raw; it has weights of its own.
+
+    Raises:
+        ConfigError: the head taps the trunk, or several senses.
+    """
+
+    def __init__(self, agent: Agent, head: str, effector: str) -> None:
+        super().__init__()
+        self.effector, self.tap = effector, agent.tap_of(head)
+        if taps_trunk(self.tap) or not isinstance(self.tap, str):
+            raise ConfigError(f"Q-learning acts by a head that taps one sense; '{head}' taps '{self.tap}'.")
+        self.sense = self.tap.removeprefix("raw:")
+        self.head = agent.head(head)
+        self.encoder: Encoder | None = agent.encoder(self.sense) if tapped_senses(self.tap) else None
+
+    def read(self, senses: Senses) -> Tensor:
+        """The sense itself, [N, ...]."""
+        return torch.from_numpy(np.asarray(senses[self.sense]))
+
+    def forward(self, observation: Tensor) -> Tensor:
+        """Quantiles [B, A, K]."""
+        observation = observation.to(next(self.head.parameters()).device)
+        if self.encoder is None:
+            perceived = Perceived({}, {self.sense: (observation, None)})
+        else:
+            perceived = Perceived({self.sense: self.encoder(observation)})
+        tapped = read_tap(self.tap, perceived, {})
+        assert tapped is not None
+        quantiles: Tensor = self.head(tapped).quantiles
+        return quantiles
+
 
 CARTPOLE, ROOMS = "cartpole", "rooms"
 ALONE = "It trains only heads of its own, and no later lesson changes what they read."

@@ -10,7 +10,7 @@ import pytest
 
 from devmind.agent.agent import Agent
 from devmind.agent.plans import Lack
-from devmind.algorithms.grid_cells import COLOURS, thing, truth
+from devmind.algorithms.grid import COLOURS, thing, truth
 from devmind.curriculum.exam import Measure
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.testing import tiny_context
@@ -18,8 +18,7 @@ from devmind.worlds import minigrid
 from devmind.worlds.minigrid import env_of, installed, lent, planes
 from stages.planning import parts
 from stages.planning.instruct import asking, exam, missions
-from stages.planning.instruct.asking import ByHand, Went, gone
-from stages.planning.instruct.open_questions import (
+from stages.planning.instruct.asking import (
     CASES,
     FAR,
     FAR_CELLS,
@@ -30,8 +29,11 @@ from stages.planning.instruct.open_questions import (
     OPEN,
     WORD,
     AnsweringRooms,
+    ByHand,
     Case,
+    Went,
     cases,
+    gone,
 )
 
 pytestmark = pytest.mark.skipif(not installed(), reason=minigrid.MISSING)

@@ -23,8 +23,9 @@ from devmind.live.virtual import VirtualClock
 from devmind.memory import Memory, open_store
 from devmind.raised import raised
 from devmind.sessions.reader import Session
-from devmind.worlds import minigrid, rules_of
+from devmind.worlds import minigrid
 from devmind.worlds.minigrid import DONE, installed
+from devmind.worlds.rules import rules_of
 from devmind.worlds.world_room import WorldRoom
 from stages.planning import parts
 from stages.planning.instruct import symbols
@@ -148,7 +149,7 @@ def told(agent: Agent) -> Callable[..., Instruction]:
     """The output of a Moment with this errand, as the head keeps it."""
     head: Any = agent.head(parts.INSTRUCT)
 
-    def output(plan: symbols.Plan, at: int = 0, stuck: bool = False) -> Instruction:
+    def output(plan: symbols.Subgoals, at: int = 0, stuck: bool = False) -> Instruction:
         kept = {name: np.array(value) for name, value in head.nothing(1).items()}
         errand = Errand(plan=plan, at=at, action=DONE, stuck=stuck)
         kept["numbers"][0, INSTRUCTED] = 1

@@ -14,9 +14,24 @@ from typer.testing import CliRunner
 
 from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
-from devmind.algorithms import grid_walker
-from devmind.algorithms.grid_cells import COLOURS, FLOOR, KINDS, LOCKED, THINGS, UNSEEN, WALL, door, thing, truth
-from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, ahead, moved
+from devmind.algorithms import grid
+from devmind.algorithms.grid import (
+    COLOURS,
+    FLOOR,
+    FORWARD,
+    KINDS,
+    LEFT,
+    LOCKED,
+    RIGHT,
+    THINGS,
+    UNSEEN,
+    WALL,
+    ahead,
+    door,
+    moved,
+    thing,
+    truth,
+)
 from devmind.cli import app
 from devmind.curriculum.exam import Measure
 from devmind.errors import ConfigError, WorldError
@@ -30,8 +45,7 @@ from stages.planning.instruct.carrying import Carried
 from stages.planning.instruct.carrying import carried_out as carried_out_once
 from stages.planning.instruct.controller import Controller, Errand
 from stages.planning.instruct.hand_rules import by_pattern
-from stages.planning.instruct.head import DECLINED, InstructHead, Instruction
-from stages.planning.instruct.reader import Reader
+from stages.planning.instruct.head import DECLINED, InstructHead, Instruction, Reader
 from stages.planning.instruct.rooms import Rooms
 from stages.planning.instruct.symbols import ANY, DROP_NEXT_TO, GO_TO, OPEN, PICK_UP, Subgoal, as_numbers, from_numbers
 from tests.stages.floors import held_to_the_floors
@@ -69,7 +83,7 @@ def carried_out(name: str, seeds: np.ndarray, plans: Any = None) -> np.ndarray:
 
 
 def test_actions_are_numbered_as_in_minigrid() -> None:
-    walker = grid_walker.PICKUP, grid_walker.DROP, grid_walker.TOGGLE, grid_walker.DONE
+    walker = grid.PICKUP, grid.DROP, grid.TOGGLE, grid.DONE
     assert walker == (minigrid.PICKUP, minigrid.DROP, minigrid.TOGGLE, minigrid.DONE)
     from minigrid.core.constants import COLOR_TO_IDX
 

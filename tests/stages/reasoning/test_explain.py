@@ -50,20 +50,20 @@ def test_lookahead_numbers_equal_a_loop_over_the_tree(agent: Agent) -> None:
     mine = moved(agent, positions()[::20])
     tree, choices = mine.tree, TICTACTOE.rules.choices
     for at, (row, node) in enumerate(zip(mine.row.tolist(), mine.node.tolist(), strict=True)):
-        all_visits = tree.child_visits[row, node].sum()
+        all_visits = tree.nodes.child_visits[row, node].sum()
         for answer in range(choices):
-            below = int(tree.child[row, node, answer])
+            below = int(tree.nodes.child[row, node, answer])
             assert mine.lookahead[at, 0, answer, answer] == (below >= 0)
             assert mine.lookahead[at, 1, answer, answer] == pytest.approx(
-                tree.child_visits[row, node, answer] / all_visits
+                tree.nodes.child_visits[row, node, answer] / all_visits
             )
             for move in set(range(choices)) - {answer}:
                 looked, share, worth = mine.lookahead[at, :, answer, move]
                 assert looked == mine.has_looked_at(at, [answer, move])
                 if looked:
-                    visits = tree.child_visits[row, below]
+                    visits = tree.nodes.child_visits[row, below]
                     assert share == pytest.approx(visits[move] / visits.sum())
-                    assert worth == pytest.approx(tree.child_q[row, below, move])
+                    assert worth == pytest.approx(tree.nodes.child_q[row, below, move])
                 else:
                     assert share == worth == 0
 
@@ -72,7 +72,7 @@ def test_every_searched_answer_is_its_own_token(agent: Agent) -> None:
     mine = moved(agent, positions()[::50])
     encoder = agent.encoder("lookahead").eval()
     found = encoder(torch.from_numpy(mine.lookahead))
-    assert found.present.tolist() == (mine.tree.child[mine.row, mine.node] >= 0).tolist()
+    assert found.present.tolist() == (mine.tree.nodes.child[mine.row, mine.node] >= 0).tolist()
     changed = torch.from_numpy(mine.lookahead.copy())
     changed[:, 1, 4, 2] += 0.5
     differs = (encoder(changed).tokens - found.tokens).abs().amax(-1) > 1e-6

@@ -10,22 +10,27 @@ import pytest
 
 from devmind.acting import Senses
 from devmind.agent.agent import Agent
-from devmind.algorithms.grid_cells import (
+from devmind.algorithms.grid import (
     CLASSES,
+    DONE,
     FLOOR,
+    FORWARD,
     GOAL,
+    LEFT,
     LOCKED,
+    RIGHT,
     UNSEEN,
     WALL,
+    Map,
     described,
     door,
+    lit,
+    moved,
+    shortest,
     thing,
     truth,
+    ways,
 )
-from devmind.algorithms.grid_map import Map
-from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, moved, shortest, ways
-from devmind.algorithms.grid_views import lit
-from devmind.algorithms.grid_walker import DONE
 from devmind.errors import DevmindError, WorldError
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.testing import tiny_context

@@ -300,9 +300,9 @@ def test_a_table_continues_its_search_tree_after_moves(folder: Path) -> None:
     first = table.think()
     assert first.visits.sum() == first.simulations[0] == 100
     table.answer(first)
-    answer = int(table.tree.child_visits[0, 0].argmax())
+    answer = int(table.tree.nodes.child_visits[0, 0].argmax())
     table.place(answer)
-    kept = int(table.tree.child_visits[0, 0].sum())
+    kept = int(table.tree.nodes.child_visits[0, 0].sum())
     assert kept > 0
     asked = table.judge.asked
     second = table.think()

@@ -21,8 +21,7 @@ from devmind.worlds.minigrid import FORWARD, LEFT, RIGHT
 from stages.reasoning import parts
 from stages.reasoning.stage import ReasoningStage
 from stages.reasoning.values import exam, lesson
-from stages.reasoning.values.lesson import DRILLS, ValueLearner
-from stages.reasoning.values.network import HeadValues
+from stages.reasoning.values.lesson import DRILLS, HeadValues, ValueLearner
 from stages.reasoning.values.rooms import (
     STARTS,
     after,
