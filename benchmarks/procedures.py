@@ -25,9 +25,8 @@ from stages.reasoning.procedures.beliefs import Beliefs
 from stages.reasoning.procedures.commitment import Forced, live, reactive
 from stages.reasoning.procedures.interpreter import Interpreter
 from stages.reasoning.procedures.jets import Jets
-from stages.reasoning.procedures.library import shipped
-from stages.reasoning.procedures.plans import ACHIEVE
-from stages.reasoning.procedures.reading import read
+from stages.reasoning.procedures.library import ACHIEVE
+from stages.reasoning.procedures.parser import read, shipped
 
 COUNT = 10_000
 BELIEFS, PLANS = 1000, 200

@@ -173,7 +173,7 @@ def vocabulary(_: Path) -> bytes:
 
 def read_plan(data: bytes, folder: Path) -> object:
     """Read a plan file."""
-    from stages.reasoning.procedures.reading import read_file
+    from stages.reasoning.procedures.parser import read_file
 
     path = folder / "case.plans"
     path.write_bytes(data)
@@ -390,7 +390,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "sensors.environment": ("numbers",),
     "stages.language.read.corpus": ("text",),
     "stages.reasoning.connect4.positions": ("positions",),
-    "stages.reasoning.procedures.reading": ("plan",),
+    "stages.reasoning.procedures.parser": ("plan",),
     "stages.reasoning.sliding.exam": ("puzzles",),
 }
 """Module that opens files or parses texts -> the readers above that attack it."""

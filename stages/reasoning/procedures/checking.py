@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from devmind.errors import nearest
-from stages.reasoning.procedures.plans import ACHIEVE, Library
-from stages.reasoning.procedures.statements import Achieve, Act, Body, Post, Statement
+from stages.reasoning.procedures.library import ACHIEVE, Body, Library, Statement
+from stages.reasoning.procedures.statements import Achieve, Act, Post
 from stages.reasoning.procedures.terms import show
 
 

@@ -29,7 +29,7 @@ World = Annotated[
 def check(file: File, world: World = None) -> None:
     """Check a plan file and report errors by line and column."""
     from stages.reasoning.procedures.checking import check as checked
-    from stages.reasoning.procedures.library import library_of
+    from stages.reasoning.procedures.parser import library_of
 
     library = library_of(file)
     problems: list[str] = []
@@ -63,14 +63,14 @@ def run(
 ) -> None:
     """Run the goals of a plan file in a world, or on its own beliefs alone."""
     from stages.reasoning.procedures.interpreter import Interpreter
-    from stages.reasoning.procedures.library import library_of
-    from stages.reasoning.procedures.plans import Plan
+    from stages.reasoning.procedures.library import Procedure
+    from stages.reasoning.procedures.parser import library_of
     from stages.reasoning.procedures.terms import show as written
 
     library = library_of(file)
     beliefs, actions, ended = _world(world, seed, size)
 
-    def tell(goal: Any, plan: Plan) -> None:
+    def tell(goal: Any, plan: Procedure) -> None:
         show.line(f"cycle {it.now}: {goal.kind} {written(goal.term)} by {plan.name}")
 
     it = Interpreter(library, beliefs, actions, trace=tell if trace else None)

@@ -16,8 +16,8 @@ from devmind.agent.agent import Agent
 from stages.reasoning import parts
 from stages.reasoning.procedures.beliefs import Beliefs
 from stages.reasoning.procedures.interpreter import Action, Interpreter
-from stages.reasoning.procedures.library import shipped
-from stages.reasoning.procedures.plans import Library, Option
+from stages.reasoning.procedures.library import Library, Option
+from stages.reasoning.procedures.parser import shipped
 from stages.reasoning.procedures.terms import LIST, Term
 from stages.reasoning.procedures.tileworld import PLANNING, Tileworld
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from stages.reasoning.procedures.intentions import AGAIN
+from stages.reasoning.procedures.interpreter import AGAIN
 from stages.reasoning.procedures.terms import LIST, show
 
 if TYPE_CHECKING:

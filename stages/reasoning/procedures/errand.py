@@ -24,7 +24,7 @@ from devmind.worlds.nursery import hiding
 from devmind.worlds.nursery.geometry import between_deg
 from devmind.worlds.nursery.geometry import direction as unit
 from devmind.worlds.nursery.state import COLOUR_NAMES
-from stages.reasoning.procedures.library import shipped
+from stages.reasoning.procedures.parser import shipped
 from stages.reasoning.procedures.procedural import SAY, Procedural, gaze
 
 KINDS = ("unmoved", "moved", "swapped")

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from stages.reasoning.procedures.beliefs import Beliefs
-from stages.reasoning.procedures.intentions import Intention
-from stages.reasoning.procedures.interpreter import Interpreter
-from stages.reasoning.procedures.plans import Library
+from stages.reasoning.procedures.interpreter import Intention, Interpreter
+from stages.reasoning.procedures.library import Library
 
 MANIFOLDS = {"manifold_1": ("jet_1", "jet_2"), "manifold_2": ("jet_3", "jet_4")}
 VALVE_CYCLES = 5

@@ -13,9 +13,9 @@ import numpy as np
 from devmind.errors import ConfigError
 from devmind.worlds.fovea import BODY_SIZE
 from stages.reasoning.procedures.checking import check
-from stages.reasoning.procedures.intentions import Goal, Intention, Node
-from stages.reasoning.procedures.library import library_of
-from stages.reasoning.procedures.plans import Library
+from stages.reasoning.procedures.interpreter import Goal, Intention, Node
+from stages.reasoning.procedures.library import Library
+from stages.reasoning.procedures.parser import library_of
 from stages.reasoning.procedures.procedural import LOOK, SAY, Procedural, Row, Thing
 from stages.reasoning.procedures.terms import PlanError, show
 
@@ -94,7 +94,7 @@ class LivingProcedures:
 
     def _cells(self, row: int) -> np.ndarray | None:
         """The class of each cell of the view, as the agent reads it in this tick."""
-        from devmind.algorithms.grid_cells import SIDE
+        from devmind.algorithms.grid import SIDE
         from stages.reasoning.parts import CELLS
 
         assert self._observation is not None

@@ -16,7 +16,7 @@ from devmind.worlds.fovea import MAX_TILT_DEG, MAX_TURN_DEG, PAN_COS, PAN_SIN, T
 from stages.reasoning.procedures.beliefs import Beliefs
 from stages.reasoning.procedures.coursing import Coursing
 from stages.reasoning.procedures.interpreter import Action, Interpreter
-from stages.reasoning.procedures.plans import Library
+from stages.reasoning.procedures.library import Library
 from stages.reasoning.procedures.terms import MOST_WORK
 from stages.reasoning.procedures.walking import Cells, Walking
 

@@ -1,20 +1,25 @@
-"""The statements of a plan's body.
-
-`run` returns True if the statement is done, False if it has failed, AGAIN if it is to be called again, and None if a
-node goes on for it.
-"""
+"""The statements of a plan's body, and how each is run (see `Statement.run`)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from stages.reasoning.procedures.beliefs import Believed, Condition
-from stages.reasoning.procedures.guards import Guard, Wait
-from stages.reasoning.procedures.intentions import AGAIN, Branch, Goal, Loop, Parallel, Strand
-from stages.reasoning.procedures.plans import ACHIEVE, TEST, Place
+from stages.reasoning.procedures.interpreter import (
+    AGAIN,
+    Branch,
+    Goal,
+    Guard,
+    Interpreter,
+    Loop,
+    Parallel,
+    Strand,
+    Wait,
+)
+from stages.reasoning.procedures.library import ACHIEVE, TEST, Body, Statement
 from stages.reasoning.procedures.terms import (
     LIST,
     Bindings,
@@ -28,26 +33,7 @@ from stages.reasoning.procedures.terms import (
     variables,
 )
 
-if TYPE_CHECKING:
-    from stages.reasoning.procedures.interpreter import Interpreter
-
-Body = Sequence["Statement"]
 MOST_FACTS = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """One thing to do."""
-
-    place: Place
-
-    def run(self, it: Interpreter, strand: Strand) -> object:
-        """Do it, or begin to."""
-        raise NotImplementedError
-
-    def bodies(self) -> Iterator[Body]:
-        """The bodies within it."""
-        return iter(())
 
 
 @dataclass(frozen=True, slots=True)

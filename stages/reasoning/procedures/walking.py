@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from devmind.errors import WorldError
-from stages.reasoning.procedures.intentions import AGAIN
+from stages.reasoning.procedures.interpreter import AGAIN
 
 if TYPE_CHECKING:
     from stages.reasoning.navigate.navigator import Navigator

@@ -17,7 +17,7 @@ from stages.reasoning.procedures import statements
 from stages.reasoning.procedures.beliefs import Beliefs
 from stages.reasoning.procedures.interpreter import Interpreter
 from stages.reasoning.procedures.living import LivingProcedures
-from stages.reasoning.procedures.reading import read, read_file
+from stages.reasoning.procedures.parser import read, read_file
 from stages.reasoning.procedures.terms import PlanError, show
 
 N = 20_000

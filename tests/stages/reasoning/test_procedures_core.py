@@ -9,10 +9,9 @@ import pytest
 
 from stages.reasoning.procedures.beliefs import Beliefs
 from stages.reasoning.procedures.checking import check
-from stages.reasoning.procedures.intentions import AGAIN
-from stages.reasoning.procedures.interpreter import Interpreter
-from stages.reasoning.procedures.plans import ACHIEVE, Option
-from stages.reasoning.procedures.reading import read
+from stages.reasoning.procedures.interpreter import AGAIN, Interpreter
+from stages.reasoning.procedures.library import ACHIEVE, Option
+from stages.reasoning.procedures.parser import read
 from stages.reasoning.procedures.terms import Open, PlanError, Sum, Term, Var, resolve, show, unify
 
 

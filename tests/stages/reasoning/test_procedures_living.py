@@ -14,7 +14,7 @@ from devmind.acting import Actor, rollout
 from devmind.acting.directing import Observation
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
-from devmind.algorithms.grid_cells import FLOOR, SIDE, WALL
+from devmind.algorithms.grid import FLOOR, SIDE, WALL
 from devmind.config import LiveConfig, MemoryConfig
 from devmind.live.checking import check_replay
 from devmind.live.directing import Directing, placed, said_by
@@ -28,21 +28,20 @@ from devmind.moment import Moment
 from devmind.raised import raised
 from devmind.seeding import lesson_seeds
 from devmind.testing import BrokenLawError, check_director, tiny_context
-from devmind.worlds import rules_of
 from devmind.worlds.minigrid import LEFT, RIGHT
 from devmind.worlds.nursery import hiding
 from devmind.worlds.nursery.state import COLOUR_NAMES
+from devmind.worlds.rules import rules_of
 from devmind.worlds.world_room import WorldRoom
 from stages.reasoning.navigate import exam
 from stages.reasoning.navigate.cells import by_head
 from stages.reasoning.navigate.rooms import Rooms
 from stages.reasoning.parts import CELLS
 from stages.reasoning.procedures import errand
-from stages.reasoning.procedures.intentions import AGAIN
-from stages.reasoning.procedures.library import shipped
+from stages.reasoning.procedures.interpreter import AGAIN
 from stages.reasoning.procedures.living import LivingProcedures, read_plans
+from stages.reasoning.procedures.parser import read, shipped
 from stages.reasoning.procedures.procedural import Procedural
-from stages.reasoning.procedures.reading import read
 from stages.reasoning.procedures.terms import PlanError
 from stages.reasoning.procedures.walking import Walking
 

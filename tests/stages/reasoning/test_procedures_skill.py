@@ -19,8 +19,7 @@ from devmind.worlds.nursery.state import COLOUR_NAMES
 from stages.reasoning import parts
 from stages.reasoning.procedures import errand, exam, lesson
 from stages.reasoning.procedures.commitment import COMMITMENTS, Forced, live
-from stages.reasoning.procedures.library import shipped
-from stages.reasoning.procedures.reading import read
+from stages.reasoning.procedures.parser import read, shipped
 from stages.reasoning.stage import SKILLS
 
 (SKILL,) = (skill for skill in SKILLS if skill.name == "procedures")

@@ -20,8 +20,7 @@ from stages.reasoning.procedures.checking import check
 from stages.reasoning.procedures.commitment import Forced, live, reactive
 from stages.reasoning.procedures.interpreter import Interpreter
 from stages.reasoning.procedures.jets import Jets
-from stages.reasoning.procedures.library import FOLDER, shipped
-from stages.reasoning.procedures.reading import read
+from stages.reasoning.procedures.parser import FOLDER, read, shipped
 from stages.reasoning.procedures.tileworld import STEP, Tileworld
 
 

@@ -15,20 +15,21 @@ a comment. Line breaks have no meaning.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
 from devmind import bounds
 from devmind.errors import nearest
 from stages.reasoning.procedures.beliefs import ORDERS, All, Believed, Condition, Either, Not, Ordered, Same
-from stages.reasoning.procedures.plans import CHOOSE, KINDS, Library, Place, Plan
-from stages.reasoning.procedures.scanning import Token, tokens_of
+from stages.reasoning.procedures.library import CHOOSE, KINDS, Body, Library, Place, Procedure, Statement
 from stages.reasoning.procedures.statements import (
     Achieve,
     Act,
     Believe,
-    Body,
     Branched,
     Each,
     Guarded,
@@ -37,7 +38,6 @@ from stages.reasoning.procedures.statements import (
     Let,
     Post,
     Say,
-    Statement,
     Test,
     WaitFor,
     While,
@@ -68,6 +68,9 @@ FILE_BYTES = 1 << 20
 """The largest plan file."""
 
 
+FOLDER = Path(__file__).parent
+
+
 def read_file(path: Path) -> Library:
     """The library in a file.
 
@@ -85,6 +88,71 @@ def read(text: str, file: str = "plans") -> Library:
     """
     with bounds.damage(PlanError, f"The plan file '{file}' cannot be read ({{}})."):
         return _Reader(tokens_of(text, file)).library()
+
+
+@lru_cache
+def shipped(name: str) -> Library:
+    """The library `name` of this folder, read once; do not add to it."""
+    return read_file(FOLDER / f"{name}.plan")
+
+
+def library_of(file: Path) -> Library:
+    """The library in a file, or the packaged one of that name.
+
+    Raises:
+        PlanError: the file cannot be read or has a fault; the sentence gives line and column.
+    """
+    if file.exists() and not file.is_dir():
+        return read_file(file)
+    known = sorted(path.stem for path in FOLDER.glob("*.plan"))
+    if str(file) in known:
+        return read_file(FOLDER / f"{file}.plan")
+    raise PlanError(
+        f"There is no plan file '{file}'. Give a path, or the name of a packaged plan file: {', '.join(known)}."
+    )
+
+
+_TOKEN = re.compile(
+    r"""(?P<blank>[ \t\r\n]+|\#[^\n]*)
+    | (?P<number>\d+\.\d+|\d+)
+    | (?P<word>[a-z]\w*)
+    | (?P<variable>[A-Z_]\w*)
+    | (?P<text>"[^"\n]*")
+    | (?P<sign><=|>=|!=|->|[-+*/=<>(){}\[\],])""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One word, number, text or sign; `kind` is the group of the pattern, or 'end' after the last one."""
+
+    kind: str
+    text: str
+    place: Place
+
+
+def tokens_of(text: str, file: str) -> list[Token]:
+    """The tokens of a text, the end included.
+
+    Raises:
+        PlanError: a sign is unknown; the sentence gives `file`, line and column.
+    """
+    tokens, at, line, begins = [], 0, 1, 0
+    while at < len(text):
+        place = Place(file, line, at - begins + 1)
+        match = _TOKEN.match(text, at)
+        if match is None:
+            what = "a closing '\"' on the same line" if text[at] == '"' else "a word, a number, a text or an operator"
+            raise PlanError(f"{place}: expected {what}; got {text[at : at + 20].splitlines()[0]!r}.")
+        if match.lastgroup != "blank":
+            tokens.append(Token(str(match.lastgroup), match[0], place))
+        newlines = match[0].count("\n")
+        if newlines:
+            line += newlines
+            begins = at + match[0].rindex("\n") + 1
+        at = match.end()
+    return [*tokens, Token("end", "the end of the file", Place(file, line, at - begins + 1))]
 
 
 def _nested(read: Callable[[_Reader], Any]) -> Callable[[_Reader], Any]:
@@ -173,7 +241,7 @@ class _Reader:
             )
         return resolve(fact, {})
 
-    def plan(self, place: Place) -> Plan:
+    def plan(self, place: Place) -> Procedure:
         name = self.word("the plan's name")
         where = f" of plan '{name}'"
         self.expect("{", where)
@@ -194,7 +262,7 @@ class _Reader:
                 raise PlanError(f"{end.place}: expected '{clause}' in plan '{name}'; got '}}'; add this clause.")
         kind, trigger, choice = cast("tuple[str, Term, Var | None]", clauses.pop("for"))
         body = cast("tuple[Statement, ...]", clauses.pop("do"))
-        return Plan(name, kind, trigger, body, place, choice=choice, **clauses)
+        return Procedure(name, kind, trigger, body, place, choice=choice, **clauses)
 
     def clause(self, name: str) -> object:
         if name == "for":
