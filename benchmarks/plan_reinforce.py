@@ -48,8 +48,7 @@ from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.worlds import make as make_world
 from devmind.worlds.pointmaze import TASKS
 from stages.planning import parts
-from stages.planning.following import TRUNK
-from stages.planning.planner import PlannerHead
+from stages.planning.planner import TRUNK, PlannerHead
 from stages.planning.reinforce.finetune import PolicyGradient, advantages, own_trips, weights
 from stages.planning.reinforce.plans import Plans, drawn, teach, walked
 from stages.planning.reinforce.values import StrideValues, teach_values

@@ -44,8 +44,7 @@ from devmind.errors import ConfigError
 from devmind.learners.gradient import summed
 from devmind.seeding import exam_seeds, numpy_rng
 from stages.planning import parts
-from stages.planning.following import SYMBOLS
-from stages.planning.planner import PlannerHead
+from stages.planning.planner import SYMBOLS, PlannerHead
 from stages.planning.route import lesson, trips
 
 RATIO, HORIZON, BATCHES = 0.5, 64, (1, 64)

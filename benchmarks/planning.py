@@ -40,8 +40,7 @@ from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds import make as make_world
 from devmind.worlds.pointmaze import TASKS, PointMazeRules
 from stages.planning import parts
-from stages.planning.following import TRUNK
-from stages.planning.planner import PlannerHead
+from stages.planning.planner import TRUNK, PlannerHead
 from stages.planning.reinforce.plans import holding
 from stages.planning.route import exam
 

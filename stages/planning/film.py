@@ -20,11 +20,10 @@ from devmind.errors import ConfigError, MomentError
 from devmind.worlds import make as make_world
 from devmind.worlds.pointmaze import CELL, UNIT, Maze, PointMazeRules
 from stages.planning import WORDS
-from stages.planning.following import Candidates, Route
 from stages.planning.judge import draft
 from stages.planning.parts import DRAFT, JUDGE, ROUTE, STRIDE, WALK
 from stages.planning.places import unscaled
-from stages.planning.planner import PlannerHead
+from stages.planning.planner import Candidates, PlannerHead, Route
 from stages.planning.route.trips import moves
 
 PAGE = "plan.html"

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output, masked_mean
 from devmind.agent.taps import Tapped
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
-from stages.planning.critic import mlp
 from stages.planning.places import CELL_SIDE, WALKED, scaled
 
 REASONS = ("collision", "blocked move", "unreachable", "over budget")
@@ -167,3 +166,9 @@ class JudgeHead(Head):
         late = (takes / (1000 * budget).clamp_min(1.0)).log()
         end = (plan[..., -1, :] - goal).norm(dim=-1, keepdim=True)
         return torch.cat((end / far, strides.amax(-1, keepdim=True) / far, 4 * late), -1)
+
+
+def mlp(n_in: int, hidden: int, n_out: int) -> nn.Sequential:
+    """A network with two hidden layers."""
+    layers = [nn.Linear(n_in, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, n_out)]
+    return nn.Sequential(*layers)

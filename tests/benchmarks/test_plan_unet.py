@@ -20,7 +20,7 @@ from devmind.testing import tiny_agent
 from devmind.testing.laws import ATOL
 from devmind.worlds.pointmaze import PointMazeRules
 from stages.planning import parts
-from stages.planning.following import Candidates, Route
+from stages.planning.planner import Candidates, Route
 from stages.planning.route import trips
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

@@ -27,8 +27,7 @@ from devmind.worlds.tabletop import MOVED, PACE, PLACE_RADIUS, PLACES, THINGS
 from stages.planning import parts
 from stages.planning.arrange import lesson
 from stages.planning.arrange.demonstrations import NEAR, held_out
-from stages.planning.arrange.following import REPLANNING, TRUNK
-from stages.planning.arrange.head import HYBRID, TRAJECTORY
+from stages.planning.arrange.head import HYBRID, REPLANNING, TRAJECTORY, TRUNK
 from stages.planning.imagining import HALF, confusion
 
 NAME = lesson.NAME

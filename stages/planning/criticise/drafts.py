@@ -49,7 +49,7 @@ class Drafts:
 
 
 @dataclass
-class Plan:
+class Draft:
     """One plan while it is made: points [H, 2] and goal [2] in the senses' units, symbols [L], ticks available."""
 
     points: np.ndarray
@@ -81,7 +81,7 @@ def _made(trips: Trips, rng: np.random.Generator, points: int) -> tuple[np.ndarr
     while True:  # until a sound plan is found that can be given this flaw
         _, end, at, there = stretch(trips, rng)
         goal = goal_of(trips, end, there)
-        plan = Plan(*plan_between(trips, at, there, goal, points), goal.astype(np.float32), 0.0)
+        plan = Draft(*plan_between(trips, at, there, goal, points), goal.astype(np.float32), 0.0)
         plan.ticks = plan.takes * rng.uniform(*ROOM)
         known = _hits(where, plan).any() or (_stuck(where, plan) > 0).any() or plan.strides.max() > FARTHEST
         if not known and (reason == 0 or any(FLAWS[reason - 1](where, plan, rng) for _ in range(TRIES))):
@@ -91,7 +91,7 @@ def _made(trips: Trips, rng: np.random.Generator, points: int) -> tuple[np.ndarr
     return shown, reason, hit, _stuck(where, plan)
 
 
-def _hits(where: Maze, plan: Plan) -> np.ndarray:
+def _hits(where: Maze, plan: Draft) -> np.ndarray:
     """Which strides run into a wall, by more than MARGIN, bool [H - 1]."""
     share = np.linspace(0, 1, ALONG)[:, None, None]
     places = (plan.points[:-1] + share * np.diff(plan.points, axis=0)) * UNIT
@@ -99,7 +99,7 @@ def _hits(where: Maze, plan: Plan) -> np.ndarray:
     return np.asarray((~where.inside(places[..., None, :] + corners).any(-1)).any(0))
 
 
-def _stuck(where: Maze, plan: Plan) -> np.ndarray:
+def _stuck(where: Maze, plan: Draft) -> np.ndarray:
     """Which moves have no way, int8 [L]; -1 behind the first of them."""
     cell = np.round(plan.points[0] * UNIT / CELL) * CELL
     found = np.full(len(plan.words), -1, np.int8)
@@ -111,7 +111,7 @@ def _stuck(where: Maze, plan: Plan) -> np.ndarray:
     return found
 
 
-def _into_a_wall(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
+def _into_a_wall(where: Maze, plan: Draft, rng: np.random.Generator) -> bool:
     """Replace a piece of the way by a straight line, or move one point, so that a stride runs into a wall."""
     last = int((plan.strides > ENDED).sum())
     if last < 3:
@@ -123,7 +123,7 @@ def _into_a_wall(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
     else:
         angle, far = rng.uniform(0, 2 * np.pi), rng.uniform(*ASIDE)
         points[int(rng.integers(1, last))] += far * np.array([np.cos(angle), np.sin(angle)], np.float32)
-    changed = Plan(points, plan.words, plan.goal, plan.ticks)
+    changed = Draft(points, plan.words, plan.goal, plan.ticks)
     fits = changed.strides.max() <= FARTHEST and bool(_hits(where, changed).any())
     # The number of strides stays, so that the plan takes as many ticks as before.
     fits = fits and (changed.strides[:last] > ENDED).all()
@@ -131,21 +131,21 @@ def _into_a_wall(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
     return bool(fits)
 
 
-def _without_way(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
+def _without_way(where: Maze, plan: Draft, rng: np.random.Generator) -> bool:
     """Replace one move by another, for which there is no way."""
     moving = np.flatnonzero(plan.words)
     if not len(moving):
         return False
     words = plan.words.copy()
     words[int(rng.choice(moving))] = int(rng.integers(1, len(MOVES)))
-    changed = Plan(plan.points, words, plan.goal, plan.ticks)
+    changed = Draft(plan.points, words, plan.goal, plan.ticks)
     if not (_stuck(where, changed) > 0).any():
         return False
     plan.words = words
     return True
 
 
-def _elsewhere(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
+def _elsewhere(where: Maze, plan: Draft, rng: np.random.Generator) -> bool:
     """Put the goal elsewhere, or let the plan leap over a piece of its way."""
     last = int((plan.strides > ENDED).sum())
     if rng.random() < 0.5:
@@ -160,20 +160,20 @@ def _elsewhere(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
     begin, end = sorted(rng.choice(np.arange(1, last + 1), 2, replace=False).tolist())
     left = np.concatenate((plan.points[:begin], plan.points[end:]))
     points = np.concatenate((left, np.repeat(plan.points[-1:], end - begin, 0)))
-    changed = Plan(points, plan.words, plan.goal, plan.ticks)
+    changed = Draft(points, plan.words, plan.goal, plan.ticks)
     if changed.strides.max() <= FARTHEST:
         return False
     plan.points, plan.ticks = points, changed.takes * rng.uniform(*ROOM)
     return True
 
 
-def _too_late(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
+def _too_late(where: Maze, plan: Draft, rng: np.random.Generator) -> bool:
     """Leave fewer ticks than the plan takes."""
     plan.ticks = plan.takes * rng.uniform(*LACK)
     return True
 
 
-Flaw = Callable[[Maze, Plan, np.random.Generator], bool]
+Flaw = Callable[[Maze, Draft, np.random.Generator], bool]
 """Gives the plan a flaw; False if it cannot have it."""
 FLAWS: Sequence[Flaw] = tuple(
     {COLLISION: _into_a_wall, BLOCKED: _without_way, UNREACHABLE: _elsewhere, LATE: _too_late}[reason]

@@ -27,9 +27,7 @@ from devmind.worlds.nursery.state import HAND_HIGH, HAND_LOW, MAX_REACH_M
 from stages.planning import parts
 from stages.planning.manipulate import lesson
 from stages.planning.manipulate.demonstrations import HAND_SCALE_M, HORIZON, MIDDLE_M, UNIT_M, plans
-from stages.planning.manipulate.following import HAND, NEAR_M, PATIENCE, SLOW
-from stages.planning.manipulate.head import TRUNK
-from stages.planning.manipulate.reading import in_room
+from stages.planning.manipulate.head import HAND, NEAR_M, PATIENCE, SLOW, TRUNK, in_room
 
 NAME = lesson.NAME
 GATE = Gate([Threshold(f"{NAME}/{task}", 0.75, beats_floor=True) for task in TASKS])

@@ -32,9 +32,8 @@ from devmind.worlds.nursery.handling import ASKED, BOX_COLOUR, GOAL, PILLAR_COLO
 from devmind.worlds.nursery.state import COLOUR_NAMES, HAND_HIGH, HAND_LOW
 from devmind.worlds.nursery.truth import places_by_colour
 from stages.planning import parts
-from stages.planning.manipulate import reading
 from stages.planning.manipulate.demonstrations import CHANNELS, HORIZON, plans, units
-from stages.planning.manipulate.reading import in_room
+from stages.planning.manipulate.head import in_room, reading_losses
 
 NAME = "manipulate"
 STEPS = {"tiny": 12, "nursery": 1800, "child": 6000, "adult": 12000}
@@ -124,7 +123,7 @@ def batch(seed: int, n: int, update: int, rows: int, make_world: Callable[..., A
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Losses of noised points and masked symbols, of read places, and of inverse dynamics."""
     output: Any = agent.forward(dict(batch), [parts.MANIPULATE])[parts.MANIPULATE]
-    read = reading.losses(output.places, batch["places"].to(agent.device))
+    read = reading_losses(output.places, batch["places"].to(agent.device))
 
     def often(value: Tensor) -> Tensor:
         return value.to(agent.device).repeat_interleave(MOVED, 0)

@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
 from devmind.algorithms.implicit_q import follow, q_loss, q_target, value_loss
 from devmind.worlds.pointmaze import MAZES
-from stages.planning.critic import STANDING, mlp
+from stages.planning.judge import mlp
 from stages.planning.parts import STRIDE
 from stages.planning.places import CELLS, SPREAD, numbered, scaled
+from stages.planning.planner import STANDING
 from stages.planning.route.trips import Trips, one_hot
 
 DISCOUNT = 0.98

@@ -20,8 +20,8 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
 from devmind.worlds.pointmaze import BLOCKED, CLOSING, MAZES, MOVING, UNIT, oracle_way
 from devmind.worlds.side_by_side import Joined
-from stages.planning.following import BELIEF, REPLANNING
 from stages.planning.parts import ROUTE, WALK
+from stages.planning.planner import BELIEF, REPLANNING
 from stages.planning.route.exam import silenced
 from stages.planning.route.lesson import LEVELS
 

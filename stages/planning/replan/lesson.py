@@ -16,8 +16,8 @@ from devmind.learners.gradient import gradient_lesson, summed
 from devmind.seeding import numpy_rng
 from devmind.worlds.pointmaze import CELL, PACE, RADIUS, UNIT, Maze, PointMazeRules
 from stages.planning import parts
-from stages.planning.belief import FADES, SIDES, BeliefHead
 from stages.planning.parts import STRIDE
+from stages.planning.planner import FADES, SIDES, PlannerHead
 from stages.planning.route.lesson import LEVELS, shown
 from stages.planning.route.trips import Trips, one_hot
 
@@ -103,5 +103,5 @@ def _commands(rows: int, rng: np.random.Generator) -> np.ndarray:
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Nats of which cells are walls, and of where the agent can be."""
     head = agent.head(parts.ROUTE)
-    assert isinstance(head, BeliefHead)
+    assert isinstance(head, PlannerHead)
     return summed(head.belief_losses({name: value.to(agent.device) for name, value in batch.items()}))

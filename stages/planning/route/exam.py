@@ -18,9 +18,8 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.pointmaze import TASKS
-from stages.planning.following import SYMBOLS, TRUNK
 from stages.planning.parts import ROUTE, SENSES, WALK
-from stages.planning.planner import PlannerHead
+from stages.planning.planner import SYMBOLS, TRUNK, PlannerHead
 from stages.planning.reinforce.plans import holding
 from stages.planning.route import lesson, trips
 from stages.planning.route.shortest import shortest

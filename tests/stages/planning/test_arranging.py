@@ -23,8 +23,7 @@ from devmind.worlds.tabletop import MOVED, THINGS, Table, TabletopRules, observe
 from stages.planning import parts
 from stages.planning.arrange import exam, lesson
 from stages.planning.arrange.demonstrations import HORIZON, LENGTH, follow, held_out, plans
-from stages.planning.arrange.following import REPLANNING
-from stages.planning.arrange.head import HYBRID, TRAJECTORY, ArrangeHead
+from stages.planning.arrange.head import HYBRID, REPLANNING, TRAJECTORY, ArrangeHead
 from stages.planning.imagining import ARRANGING, FEATURES, TOLD_BY, Imaginer, scene
 
 SEEDS = np.arange(2_000_000, 2_000_040)

@@ -14,8 +14,7 @@ from devmind.algorithms.diffusion import HybridPipeline
 from devmind.errors import ConfigError
 from devmind.worlds.pointmaze import MAZES
 from stages.planning import parts
-from stages.planning.following import Candidates
-from stages.planning.planner import PlannerHead
+from stages.planning.planner import Candidates, PlannerHead
 from stages.planning.reinforce.plans import Plans, learner
 
 

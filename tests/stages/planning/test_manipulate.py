@@ -26,9 +26,7 @@ from stages.planning import parts
 from stages.planning.imagining import Imaginer
 from stages.planning.manipulate import exam, lesson
 from stages.planning.manipulate.demonstrations import COLOURS, HORIZON, MIDDLE_M, THERE, UNIT_M, plans
-from stages.planning.manipulate.following import in_picture
-from stages.planning.manipulate.head import Inverse, ManipulateHead
-from stages.planning.manipulate.reading import Reading, in_room
+from stages.planning.manipulate.head import Inverse, ManipulateHead, Reading, in_picture, in_room
 from stages.reflex.stage import ReflexStage
 
 SEEDS = np.arange(2_000_000, 2_000_016)

@@ -18,7 +18,7 @@ from devmind.errors import MomentError
 from devmind.testing import tiny_agent
 from devmind.worlds.pointmaze import MAZES, UNIT, PointMazeRules, maze
 from stages.planning import commands, film, parts
-from stages.planning.following import Candidates
+from stages.planning.planner import Candidates
 
 pytest.importorskip("ogbench")
 

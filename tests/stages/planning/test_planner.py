@@ -19,11 +19,10 @@ from devmind.seeding import exam_seeds, numpy_rng
 from devmind.testing import check_head, tiny_agent
 from devmind.testing.laws import ATOL
 from stages.planning import parts
-from stages.planning.following import WARM
 from stages.planning.judge import draft
 from stages.planning.parts import HORIZON, ROUTE, WALK
 from stages.planning.places import middles, square, unscaled
-from stages.planning.planner import PlannerHead, interpolated
+from stages.planning.planner import WARM, PlannerHead, interpolated
 from stages.planning.route import trips
 
 pytest.importorskip("ogbench")

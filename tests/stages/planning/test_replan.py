@@ -22,12 +22,20 @@ from devmind.testing import tiny_agent, tiny_context
 from devmind.worlds import pointmaze
 from devmind.worlds.pointmaze import BLOCKED, CELL, CLOSING, MAZES, MOVING, UNIT, PointMazeRules, maze, oracle_way
 from stages.planning import parts
-from stages.planning.belief import FADES, SCALE, SIDES
-from stages.planning.detour import detour
-from stages.planning.following import BELIEF, REPLANNING, Candidates, Route, interpolated
 from stages.planning.parts import HORIZON, ROUTE, STRIDE, WALK
 from stages.planning.places import CELL_SIDE, CELLS, WALKED, middles, square
-from stages.planning.planner import PlannerHead
+from stages.planning.planner import (
+    BELIEF,
+    FADES,
+    REPLANNING,
+    SCALE,
+    SIDES,
+    Candidates,
+    PlannerHead,
+    Route,
+    detour,
+    interpolated,
+)
 from stages.planning.replan import exam, lesson
 from stages.planning.route import trips
 

@@ -12,8 +12,8 @@ import torch
 from devmind.acting import Policy
 from devmind.testing import tiny_agent, tiny_context
 from devmind.worlds.pointmaze import UNIT, maze
-from stages.planning.following import Candidates, Route
 from stages.planning.parts import HORIZON, ROUTE, STRIDE
+from stages.planning.planner import Candidates, Route
 from stages.planning.route import exam, trips
 from stages.planning.route.shortest import shortest
 from stages.planning.stage import PlanningStage
