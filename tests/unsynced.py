@@ -29,10 +29,10 @@ def fsync(file: Any) -> None:
 def patched(patch: pytest.MonkeyPatch) -> None:
     """Neither file writes nor SQLite wait for the disk."""
     patch.setattr(os, "fsync", fsync)
-    patch.setattr("devmind.memory.stores.sqlite_file.SYNCHRONOUS", "OFF")
+    patch.setattr("devmind.memory.stores.sqlite.SYNCHRONOUS", "OFF")
 
 
 def synced(patch: pytest.MonkeyPatch) -> None:
     """Both wait for the disk, as outside of tests."""
     patch.setattr(os, "fsync", REAL)
-    patch.setattr("devmind.memory.stores.sqlite_file.SYNCHRONOUS", "FULL")
+    patch.setattr("devmind.memory.stores.sqlite.SYNCHRONOUS", "FULL")

@@ -41,7 +41,7 @@ def test_a_log_without_its_database_is_kept(tmp_path: Path, gone: bool, mend: bo
 
 
 def test_an_empty_database_is_not_taken_for_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmind.memory.stores.sqlite_file.MADE_WITHIN_S", 0.05)
+    monkeypatch.setattr("devmind.memory.stores.sqlite.MADE_WITHIN_S", 0.05)
     with open_store(tmp_path) as store:
         store.add([example(0)])
     (tmp_path / FILE).write_bytes(b"")
@@ -78,7 +78,7 @@ def traces(folder: Path, marks: Iterable[bytes]) -> list[bool]:
 
 def test_a_file_too_large_to_pack_keeps_no_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Packing copies the whole file into RAM; without it, free pages are zeroed as they become free."""
-    monkeypatch.setattr("devmind.memory.stores.sqlite_file.PACKED_BYTES", 0)
+    monkeypatch.setattr("devmind.memory.stores.sqlite.PACKED_BYTES", 0)
     chance = np.random.default_rng(0)
     with open_store(tmp_path) as store:
         ids = [number for n in range(0, 300, 20) for number in store.add([example(i) for i in range(n, n + 20)])]

@@ -219,7 +219,7 @@ def test_several_threads_may_open_a_new_memory_at_once(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_blocks_erasing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmind.memory.stores.sqlite_file.BUSY_S", 0.05)
+    monkeypatch.setattr("devmind.memory.stores.sqlite.BUSY_S", 0.05)
     folder = tmp_path / "memory"
     with open_store(folder) as store:
         ids = store.add([example(0), example(1)])
@@ -320,7 +320,7 @@ def test_a_store_that_may_only_be_read_is_read(tmp_path: Path, monkeypatch: pyte
     else:
         assert (folder / f"{FILE}-wal").stat().st_size
     readers = [True]  # root may do all, whatever the file's rights
-    monkeypatch.setattr("devmind.memory.stores.sqlite_file._may_only_be_read", lambda _: readers[0])
+    monkeypatch.setattr("devmind.memory.stores.sqlite._may_only_be_read", lambda _: readers[0])
     folder.chmod(0o500)
     before = {file.name: file.read_bytes() for file in folder.iterdir() if not file.name.endswith("-shm")}
     with SqliteStore(folder) as reader:
@@ -356,7 +356,7 @@ def test_a_store_that_may_only_be_read_and_needs_its_log_is_refused(
         store.add([example(1)])
         shutil.copytree(tmp_path / "m", tmp_path / "killed")
     (tmp_path / "killed" / f"{FILE}-shm").unlink()
-    monkeypatch.setattr("devmind.memory.stores.sqlite_file._may_only_be_read", lambda _: True)
+    monkeypatch.setattr("devmind.memory.stores.sqlite._may_only_be_read", lambda _: True)
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(StoreError, match=r"what was written last is in its log .*Let its owner open it once"):
         SqliteStore(tmp_path / "killed")
