@@ -245,7 +245,7 @@ def _world(words: str | None, hz: float) -> WorldRoom | None:
     if words is None:
         return None
     name, _, level = words.partition(":")
-    from devmind.worlds import rules_of
+    from devmind.worlds.rules import rules_of
     from devmind.worlds.world_room import WorldRoom
 
     return WorldRoom(rules_of(name, level or None), hz=hz)

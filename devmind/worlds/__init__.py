@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +24,7 @@ def make(name: str, level: str, seeds: np.ndarray | list[int], n: int | None = N
     """
     from devmind.errors import WorldError
     from devmind.worlds.adapter import VectorWorld
+    from devmind.worlds.rules import rules_of
 
     count = len(seeds) if n is None else n
     if count != len(seeds):
@@ -43,27 +44,3 @@ def register_gymnasium() -> None:
     import gymnasium
 
     gymnasium.register(GYMNASIUM_ID, entry_point="devmind.worlds.adapter:FlatWorld")
-
-
-def rules_of(name: str, level: str | None = None) -> Any:
-    """The rules of the world `name` at `level`, by default the world's own default.
-
-    Raises:
-        WorldError: unknown world or level.
-    """
-    from inspect import signature
-
-    from devmind import plugins
-    from devmind.errors import WorldError, nearest
-
-    known = plugins.available("worlds")
-    if name not in known:
-        raise WorldError(f"There is no world named '{name}'{nearest(name, known)}")
-    rules = known[name].load()
-    try:
-        signature(rules).bind(*(() if level is None else (level,)))
-    except TypeError as error:
-        raise WorldError(
-            f"The world '{name}' cannot be made: {error}. Its class takes one argument, the level, with a default."
-        ) from error
-    return rules() if level is None else rules(level)

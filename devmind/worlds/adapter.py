@@ -15,8 +15,7 @@ from gymnasium.vector.utils import batch_space
 from devmind.errors import WorldError, nearest
 from devmind.moment import TICK_HZ, Moment
 from devmind.seeding import EXAM_SEEDS_FROM
-from devmind.worlds import rules_of
-from devmind.worlds.rules import Rules, State
+from devmind.worlds.rules import Rules, State, rules_of
 
 
 def row(senses: Mapping[str, Any], index: int) -> dict[str, Any]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from inspect import signature
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from gymnasium import spaces
 
-from devmind.errors import WorldError
+from devmind import plugins
+from devmind.errors import WorldError, nearest
 
 
 @dataclass(frozen=True)
@@ -135,3 +137,22 @@ class Rules(Protocol, Generic[State]):
     def truth(self, state: State) -> dict[str, np.ndarray]:
         """The truth for lessons and exams, never given to the agent; arrays [N, ...]."""
         ...
+
+
+def rules_of(name: str, level: str | None = None) -> Any:
+    """The rules of the world `name` at `level`, by default the world's own default.
+
+    Raises:
+        WorldError: unknown world or level.
+    """
+    known = plugins.available("worlds")
+    if name not in known:
+        raise WorldError(f"There is no world named '{name}'{nearest(name, known)}")
+    rules = known[name].load()
+    try:
+        signature(rules).bind(*(() if level is None else (level,)))
+    except TypeError as error:
+        raise WorldError(
+            f"The world '{name}' cannot be made: {error}. Its class takes one argument, the level, with a default."
+        ) from error
+    return rules() if level is None else rules(level)

@@ -15,8 +15,8 @@ from devmind.live.virtual import Mailbox, VirtualClock
 from devmind.sessions.reader import Session
 from devmind.sessions.recorder import Recorder
 from devmind.testing import LampRules, tiny_agent
-from devmind.worlds import rules_of
 from devmind.worlds.room import Room
+from devmind.worlds.rules import rules_of
 from devmind.worlds.world_room import WorldRoom
 from sensors.synthetic import SyntheticCamera, SyntheticMicrophone
 from stages.reflex import parts

@@ -27,7 +27,7 @@ from devmind.raised import FOLDER, SIZE, folder_named, most_raised, raised
 from devmind.raised.pack import LARGEST_BYTES, pack, pack_childhood, seal_exams
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.testing import tiny_agent
-from devmind.worlds import rules_of
+from devmind.worlds.rules import rules_of
 from devmind.worlds.world_room import WorldRoom
 from stages.reflex import parts
 

@@ -12,8 +12,8 @@ import pytest
 from devmind.errors import WorldError
 from devmind.live.virtual import VirtualClock
 from devmind.testing import check_world
-from devmind.worlds import rules_of
 from devmind.worlds.minigrid import FORWARD, INSTRUCTION_WORDS, env_of, glances, room
+from devmind.worlds.rules import rules_of
 from devmind.worlds.world_room import WorldRoom, words_in
 
 LOCAL = "BabyAI-GoToLocal-v0"

@@ -12,8 +12,7 @@ pytest.importorskip("minigrid")
 
 from minigrid.minigrid_env import MiniGridEnv
 
-from devmind.worlds.minigrid import PICKUP, env_of, room
-from devmind.worlds.minigrid_view import image
+from devmind.worlds.minigrid import PICKUP, env_of, image, room
 
 ROOMS = (
     "BabyAI-PickupLoc-v0",

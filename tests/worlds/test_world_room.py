@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from devmind.testing import LampRules
-from devmind.worlds import rules_of
 from devmind.worlds.adapter import row
 from devmind.worlds.nursery.handling import ASKED
+from devmind.worlds.rules import rules_of
 from devmind.worlds.world_room import LINGERS, PAGE, WorldRoom
 
 

@@ -27,8 +27,7 @@ from devmind.seeding import exam_seeds
 from devmind.worlds.market import LEVELS, TICKS, coin_growth
 from stages.planning import parts
 from stages.planning.trade import rules
-from stages.planning.trade.rules import Rule
-from stages.planning.trade.told_all import told_all
+from stages.planning.trade.rules import Rule, told_all
 
 NAME = "trade"
 EPISODES = 1_000

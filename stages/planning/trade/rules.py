@@ -7,13 +7,13 @@ remembers begins anew. Numbers were chosen on 1,000 paths of lessons for each le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from devmind.acting import Policy, Senses
 from devmind.acting.rollout import Actions
-from devmind.worlds.market import SCALE, coin_share
+from devmind.worlds.market import COIN_STEP, LEVELS, SCALE, coin_share
 from stages.planning.parts import TRADE
 
 Rule = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -173,3 +173,52 @@ def anchored(low: float = -0.05, high: float = 0.05) -> Rule:
 def coin() -> Rule:
     """Kelly's share of the level "coin"."""
     return lambda returns, held, first: coin_share(returns[:, -1] > 0)
+
+
+RULES: Mapping[str, Callable[[], Rule]] = {
+    "random": hold,
+    "trend": lambda: filtered(0.3, 0.7),
+    "reverting": lambda: anchored(-0.02, 0.02),
+    "shocks": lambda: filtered(0.4, 0.6, True),
+    "coin": coin,
+}
+"""By level, the rule for who knows it."""
+PRIOR = {"trend": 3.0}
+"""How much more probable a level is taken to be. It is dearer to take a trend for chance than chance for a trend.
+Chosen on paths of lessons."""
+LEAST = 1e-300
+"""Likelihood at least, as 0 would never be forgotten."""
+
+
+def told_all() -> Rule:
+    """Who is told by which processes prices are drawn, but not which of them it meets; as a rule that remembers.
+
+    Our agent learns the same from paths of lessons, so what this rule comes to is a fairer ceiling than that of a rule
+    that knows its market. It believes in each market by the likelihood of the returns seen so far, and does what the
+    rule of the most probable one does.
+    """
+    by_level = {level: RULES[level]() for level in LEVELS}
+    trend, shocks = Regimes(), Regimes(shocks=True)
+    away, evidence = np.zeros(0), np.zeros((0, 0))
+
+    def rule(returns: np.ndarray, held: np.ndarray, first: np.ndarray) -> np.ndarray:
+        nonlocal away, evidence
+        if first.all():
+            trend.begin(len(first))
+            shocks.begin(len(first))
+            away = np.zeros(len(first))
+            evidence = np.tile(np.log([PRIOR.get(level, 1.0) for level in LEVELS]), (len(first), 1))
+        for seen in news(returns, first):
+            likely = {
+                "random": normal(seen, 0.0006, 0.01),
+                "trend": trend.see(seen),
+                "reverting": normal(seen, -0.1 * away, 0.02),
+                "shocks": shocks.see(seen),
+                "coin": 1e3 * np.isclose(np.abs(np.expm1(seen)), COIN_STEP, atol=1e-4),
+            }
+            evidence = evidence + np.log(np.maximum(np.stack([likely[level] for level in LEVELS], 1), LEAST))
+            away = away + seen
+        shares = np.stack([by_level[level](returns, held, first) for level in LEVELS], 1)
+        return shares[np.arange(len(held)), evidence.argmax(1)]
+
+    return rule

@@ -25,7 +25,7 @@ from devmind.live.viewing.planned import planned
 from devmind.live.viewing.view import View
 from devmind.live.virtual import VirtualClock
 from devmind.testing import tiny_agent
-from devmind.worlds import rules_of
+from devmind.worlds.rules import rules_of
 from devmind.worlds.world_room import WorldRoom
 from stages.planning import parts
 

@@ -19,8 +19,8 @@ from devmind.live.loop import LiveLoop, Tick
 from devmind.live.virtual import VirtualClock
 from devmind.seeding import exam_seeds
 from devmind.testing import tiny_agent, tiny_context
-from devmind.worlds import rules_of
 from devmind.worlds.nursery.fetching import ASKS_FROM, HORIZON, SCREEN
+from devmind.worlds.rules import rules_of
 from devmind.worlds.world_room import WorldRoom
 from stages.memory.fetch import exam
 from stages.memory.fetch.episodes import ARC, HEAD, NAME

@@ -28,8 +28,8 @@ from devmind.plugins import load
 from devmind.raised import raised
 from devmind.testing import check_director
 from devmind.testing.laws import ATOL
-from devmind.worlds import rules_of
 from devmind.worlds.adapter import row
+from devmind.worlds.rules import rules_of
 from devmind.worlds.tabletop import PLACES, THINGS
 from devmind.worlds.world_room import WorldRoom
 from stages.planning.arrange.demonstrations import HORIZON as KEY_POINTS

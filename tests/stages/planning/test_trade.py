@@ -23,7 +23,7 @@ from devmind.worlds.market import LEVELS, SEEN, TICKS, Costs, MarketRules
 from stages.planning import parts
 from stages.planning.trade import exam, lesson, rules
 from stages.planning.trade.head import TradeHead, command
-from stages.planning.trade.told_all import told_all
+from stages.planning.trade.rules import told_all
 
 SEEDS = np.arange(2_000_000, 2_000_024)
 
