@@ -19,7 +19,7 @@ NAMED = 8
 """The most gates that a forecast names."""
 
 
-class Plan:
+class LessonPlan:
     """The steps of a stage's lessons and how often each rehearses, and the forecast of their time.
 
     Steps and rehearsals are written to the journal before the first step. A run that continues reads them there, and no

@@ -23,7 +23,7 @@ from devmind.agent.saving import seal
 from devmind.checkpointing.files import make_folder
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import own
-from devmind.curriculum.plan import Plan
+from devmind.curriculum.plan import LessonPlan
 from devmind.curriculum.stage import Batches, Context, Lesson, Stage
 from devmind.curriculum.taught_lesson import teach_planned
 from devmind.curriculum.teaching import Taught, position
@@ -114,7 +114,7 @@ def sleep(
         measure: whether to measure the duration on this machine, for the forecast and for `minutes`; not in an exam.
         cut: end a stopped night where it is.
         consolidated: memories of earlier nights.
-        rehearsed: batches of earlier stages' lessons that several nights of the same agent share (`Plan.kept`).
+        rehearsed: batches of earlier stages' lessons that several nights of the same agent share (`LessonPlan.kept`).
         save: stores the result before the night counts as ended, so that a kill loses nothing.
 
     Raises:
@@ -134,7 +134,7 @@ def sleep(
     night = lesson(replay, context, steps)
     if cut and saved is None:
         raise nothing_to_cut(context.out)
-    plan = Plan(LESSON, [night], context, journal)
+    plan = LessonPlan(LESSON, [night], context, journal)
     plan.kept = plan.kept if rehearsed is None else rehearsed
     plan.later = consolidated.seen  # each night of an agent rehearses other batches than the one before
     if measure and not cut:
@@ -155,7 +155,7 @@ def _moments(context: Context, memories: int) -> int:
 
 
 def _measure(
-    plan: Plan,
+    plan: LessonPlan,
     agent: Agent,
     memory: Memory,
     context: Context,
@@ -168,7 +168,7 @@ def _measure(
     awake = copy.deepcopy(agent)
     few = candidates(memory, MEASURED, agent.sense_order, (context.seed,))
     replay = Replay(awake, memory, few, heads, seed=context.seed, moments=_moments(context, len(few)))
-    trial = Plan(LESSON, [lesson(replay, context, steps)], context, plan.journal)
+    trial = LessonPlan(LESSON, [lesson(replay, context, steps)], context, plan.journal)
     trial.begin(trial.lessons, saved, lambda: awake, earlier)
     plan.steps, plan.every, plan.speed = trial.steps, trial.every, trial.speed
 

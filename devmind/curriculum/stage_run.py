@@ -26,7 +26,7 @@ from devmind.curriculum.examining import Examined, beside_scores, decide, examin
 from devmind.curriculum.finished import RunResult, finished_run, found_path, identity, kept_path, result
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import check_pins, own, pins, recorded_threads, refuse_leftovers, same_exams, versions
-from devmind.curriculum.plan import Plan, gates_of, steps_in
+from devmind.curriculum.plan import LessonPlan, gates_of, steps_in
 from devmind.curriculum.progress import say
 from devmind.curriculum.run_exams import FOLDER, held_before, keep_exams, load, run_exams
 from devmind.curriculum.sleep import carry_state
@@ -208,7 +208,7 @@ class StageRun:
         done = self._done([lesson.name for lesson in lessons], saved)
         cut = saved["lesson"] if self.cut and saved else None
         left = [lesson for lesson in lessons if lesson.name not in done and lesson.name != cut]
-        plan = Plan(self.stage.name, lessons, self.context, self.journal, attempt)
+        plan = LessonPlan(self.stage.name, lessons, self.context, self.journal, attempt)
         self._settle(plan, left, saved, earlier)
         if saved:
             agent.load_state_dict(saved["agent"])
@@ -225,7 +225,7 @@ class StageRun:
             self._glimpse(lesson, agent)
 
     def _settle(
-        self, plan: Plan, left: Sequence[Lesson], saved: dict[str, Any] | None, earlier: Sequence[Stage]
+        self, plan: LessonPlan, left: Sequence[Lesson], saved: dict[str, Any] | None, earlier: Sequence[Stage]
     ) -> None:
         """Settle steps and rehearsals, and print the forecast of their time, before the first step."""
         plan.begin(

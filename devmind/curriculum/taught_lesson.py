@@ -7,7 +7,7 @@ from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.plan import Plan
+from devmind.curriculum.plan import LessonPlan
 from devmind.curriculum.rehearsal import rehearsals
 from devmind.curriculum.stage import Context, Lesson, Stage
 from devmind.curriculum.teaching import Taught, teach
@@ -15,7 +15,7 @@ from devmind.curriculum.teaching import Taught, teach
 
 def teach_planned(
     lesson: Lesson,
-    plan: Plan,
+    plan: LessonPlan,
     agent: Agent,
     earlier: Sequence[Stage],
     context: Context,

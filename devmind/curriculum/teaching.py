@@ -19,18 +19,18 @@ import torch
 from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
-from torch import Tensor
+from torch import Tensor, nn
 
 from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place, trainer_device
 from devmind.checkpointing import bundle
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.lesson_checks import check_finite, check_scalars
 from devmind.curriculum.pinned import pinned
 from devmind.curriculum.progress import LessonProgress
 from devmind.curriculum.rehearsal import Mixed, Rehearsal, mixed
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed
 from devmind.curriculum.timing import Stopwatch, TimedBatches, shares
+from devmind.errors import ConfigError
 from devmind.seeding import derive_seed
 
 TELL_EVERY_S = 1.0
@@ -395,3 +395,31 @@ def _loggers(context: Context, lesson: str) -> list[Logger]:
         else:
             made.append(WandbLogger(project="devmind", name=f"{context.out.name}-{lesson}", save_dir=folder))
     return made
+
+
+def check_scalars(scalars: Mapping[str, Any]) -> None:
+    """Check that a learner reports one number by name.
+
+    Raises:
+        ConfigError: a tensor has several.
+    """
+    for name, value in scalars.items():
+        if isinstance(value, Tensor) and value.numel() != 1:
+            raise ConfigError(
+                f"A learner reports one number by name; '{name}' has shape {list(value.shape)}. Report its mean."
+            )
+
+
+def check_finite(agent: nn.Module, lesson: str, done: int, steps: int) -> None:
+    """Check the agent before it is saved after `done` of `steps` steps: NaN would stay, and spread.
+
+    Raises:
+        ConfigError: a number is NaN or infinite.
+    """
+    numbers = ((name, value) for name, value in agent.state_dict().items() if value.is_floating_point())
+    if broken := [name for name, value in numbers if not bool(value.isfinite().all())]:
+        raise ConfigError(
+            f"The lesson '{lesson}' has made NaN or infinite numbers of {', '.join(broken[:3])} by step {done:,} of "
+            f"{steps:,}, which was not saved. Lower its learning rate (lessons.{lesson}.learning_rate), or mend its "
+            "loss."
+        )

@@ -109,7 +109,7 @@ def begun(stage, context, saved=None):
     agent = tiny_agent()
     stage.admit(agent)
     lessons = stage.lessons(context)
-    made = plan.Plan(stage.name, lessons, context, Journal(context.out / "journal.jsonl"))
+    made = plan.LessonPlan(stage.name, lessons, context, Journal(context.out / "journal.jsonl"))
     made.begin(lessons, saved, lambda: agent, (), lambda shorter: plan.gates_of(stage, shorter, context))
     return made
 
@@ -239,7 +239,7 @@ def test_measured_time_of_a_lesson_changes_the_forecast(tmp_path, speeds, capsys
 def test_forecast_names_few_gates(tmp_path, speeds, capsys):
     """A quarter of `reflex` puts 27 gates at risk: nobody reads so many names."""
     context = Context(config(minutes=3 / 60), 0, "cpu", tmp_path, None)
-    made = plan.Plan("lamps", list(LampStage().lessons(context)), context, Journal(tmp_path / "journal.jsonl"))
+    made = plan.LessonPlan("lamps", list(LampStage().lessons(context)), context, Journal(tmp_path / "journal.jsonl"))
     names = [f"gate {number}" for number in range(11)]
     made.begin(made.lessons, None, tiny_agent, (), lambda shorter: names)
     assert f"may fail for it: {', '.join(names[:8])} and 3 more." in capsys.readouterr().err

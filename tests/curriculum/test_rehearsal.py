@@ -9,7 +9,7 @@ from torch import nn
 
 from devmind.agent.config import AgentConfig
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.plan import Plan
+from devmind.curriculum.plan import LessonPlan
 from devmind.curriculum.rehearsal import mixed, rehearsals, settled
 from devmind.curriculum.stage import ROWS_SHARE, Batches, Learner, Lesson, Rehearsed
 from devmind.curriculum.teaching import LessonModule, position, teach
@@ -177,7 +177,7 @@ def test_run_goes_on_through_the_rehearsals_of_its_lessons_and_attempts(tmp_path
     journal.write("plan", steps=steps, rehearsal_every=every)
     met = {}
     for attempt in range(3):
-        plan = Plan("voice", lessons, context, journal, attempt)
+        plan = LessonPlan("voice", lessons, context, journal, attempt)
         for at, lesson in enumerate(lessons):
             begin = plan.rehearsed(lesson, [Earlier()])
             others = rehearsals(lesson, lessons[:at], [Earlier()], agent, context, begin=begin)
@@ -191,7 +191,7 @@ def test_run_goes_on_through_the_rehearsals_of_its_lessons_and_attempts(tmp_path
         assert met[name] == list(range(first, first + len(met[name]))), name
     assert {name: len(numbers) for name, numbers in met.items()} == {"walk": 18, "run": 14, "hum": 9, "talk": 1}
 
-    plan = Plan("voice", lessons, context, journal)
+    plan = LessonPlan("voice", lessons, context, journal)
     assert plan.rehearsed(lessons[0], [Earlier()]) == {("earlier", "walk"): 0, ("earlier", "run"): 0}
     plan.later = 100
     assert plan.rehearsed(lessons[0], [Earlier()]) == {("earlier", "walk"): 100, ("earlier", "run"): 100}

@@ -20,7 +20,7 @@ from devmind.agent.output import drifts
 from devmind.config import RunConfig
 from devmind.curriculum import sleep as sleeping
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.plan import Plan
+from devmind.curriculum.plan import LessonPlan
 from devmind.curriculum.sleep import Slept, load_state, prune, save_state, sleep
 from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.curriculum.teaching import Taught
@@ -120,7 +120,7 @@ def test_each_night_rehearses_other_batches_than_the_nights_before(
     """Each night began again at the first ones."""
     begun: list[int] = []
 
-    def noted(night: Lesson, plan: Plan, *rest: object, **more: object) -> Taught:
+    def noted(night: Lesson, plan: LessonPlan, *rest: object, **more: object) -> Taught:
         begun.append(plan.rehearsed(night, [Rehearsable()])["walking", "walk"])
         return Taught(1, 0.0, "done", {}, 0, 0.0, {})
 

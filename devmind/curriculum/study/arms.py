@@ -18,7 +18,7 @@ UNEQUAL = 0.01
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """The runs of a study.
 
     Attributes:
@@ -66,7 +66,7 @@ class Plan:
         ]
 
 
-def plan(study: Study) -> Plan:
+def plan(study: Study) -> StudyPlan:
     """The runs of a study.
 
     Raises:
@@ -87,7 +87,7 @@ def plan(study: Study) -> Plan:
             known = legs.get(leg.name)
             legs[leg.name] = leg if known is None or leg.skills else known
         arms[name] = [leg.name for leg in walk]
-    made = Plan(legs, arms, skills, ())
+    made = StudyPlan(legs, arms, skills, ())
     return replace(made, equal=[_equal(made, comparison) for comparison in file.comparisons])
 
 
@@ -163,7 +163,7 @@ def _stretched(own: Mapping[str, Mapping[str, int]], whole: int) -> dict[str, di
     return made
 
 
-def _equal(made: Plan, comparison: Comparison) -> str:
+def _equal(made: StudyPlan, comparison: Comparison) -> str:
     """'all steps' if both arms have equally many in all, 'steps of memory' if only in the outcome's stage."""
     one, other = comparison.arms
     stage, _ = made.skills[comparison.outcome]

@@ -21,14 +21,14 @@ from devmind.curriculum.ablation import fresh_parts
 from devmind.curriculum.childhood import ENDS
 from devmind.curriculum.finished import RunResult
 from devmind.curriculum.pinned import versions
-from devmind.curriculum.plan import Plan as LessonPlan
+from devmind.curriculum.plan import LessonPlan
 from devmind.curriculum.progress import say
 from devmind.curriculum.results import commit
 from devmind.curriculum.runner import in_order
 from devmind.curriculum.stage import Lesson, Stage
 from devmind.curriculum.stage_run import StageRun
 from devmind.curriculum.start import load_stage
-from devmind.curriculum.study.arms import Plan, plan
+from devmind.curriculum.study.arms import StudyPlan, plan
 from devmind.curriculum.study.course import Course, Leg, Unexamined
 from devmind.curriculum.study.file import Study
 from devmind.errors import ConfigError, ExamError
@@ -74,7 +74,7 @@ class StudyRun:
                 f"A study needs at least two seeds, because it compares differences with their spread over seeds; got "
                 f"{', '.join(map(str, self.seeds)) or 'none'}. Give --seeds 100-104, for example."
             )
-        self.plan: Plan = plan(study)
+        self.plan: StudyPlan = plan(study)
 
     # -- what is fixed before the first step
 

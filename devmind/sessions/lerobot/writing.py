@@ -20,7 +20,7 @@ from devmind.moment import SIGHT_SIZE, SOUND_RATE_HZ
 from devmind.sessions.importing import robots_extra
 from devmind.sessions.lerobot import layout
 from devmind.sessions.lerobot.layout import DATA_FILE_MB, VIDEO_FILE_MB, place
-from devmind.sessions.lerobot.plan import Plan, plan_of
+from devmind.sessions.lerobot.schema import Schema, schema_of
 from devmind.sessions.lerobot.stats import Stats, all_stats, stats_of
 from devmind.sessions.lerobot.video import Camera, VideoFiles
 from devmind.sessions.mcap_file import why_not_written
@@ -46,15 +46,15 @@ def export_lerobot(
         import pyarrow.parquet  # noqa: F401
     sessions = [Session(path) for path in paths]
     warnings: list[str] = []
-    plan = plan_of(sessions, warnings)
+    schema = schema_of(sessions, warnings)
     try:
         out.mkdir(parents=True)
     except OSError as error:
         raise SessionError(why_not_written(out, error)) from error
-    writer = _Writer(out, plan, data_file_mb, video_file_mb)
+    writer = _Writer(out, schema, data_file_mb, video_file_mb)
     try:
         for session in sessions:
-            camera = Camera(session, plan.camera)  # one for all episodes: each frame is read once, and new once
+            camera = Camera(session, schema.camera)  # one for all episodes: each frame is read once, and new once
             for ticks in session.episodes():
                 writer.episode(session, ticks, camera)
         writer.close()
@@ -76,7 +76,7 @@ class _Writer:
     """The dataset while it is written."""
 
     folder: Path
-    plan: Plan
+    schema: Schema
     data_file_mb: float
     video_file_mb: float
     frames: int = 0
@@ -86,10 +86,12 @@ class _Writer:
     tasks: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        plan = self.plan
-        sizes = {layout.SIGHT: (SIGHT_SIZE, SIGHT_SIZE) if plan.sight else None, layout.CAMERA: plan.camera}
+        schema = self.schema
+        sizes = {layout.SIGHT: (SIGHT_SIZE, SIGHT_SIZE) if schema.sight else None, layout.CAMERA: schema.camera}
         self._videos = {
-            key: VideoFiles(self.folder, key, size, plan.fps, self.video_file_mb) for key, size in sizes.items() if size
+            key: VideoFiles(self.folder, key, size, schema.fps, self.video_file_mb)
+            for key, size in sizes.items()
+            if size
         }
         self._data: Any = None
         self._data_number = -1
@@ -100,12 +102,12 @@ class _Writer:
         task, time_s = layout.NO_TASK, None
         for video in self._videos.values():
             video.begin_episode(len(ticks))
-        with _Sound(self.folder, len(self.episodes), self.plan) as sound:
+        with _Sound(self.folder, len(self.episodes), self.schema) as sound:
             for tick, step in zip(ticks, session.read(ticks.start, ticks.stop), strict=True):
                 moment, _ = step
                 frame = camera.at(session.elapsed_s(tick))
                 task = str(moment.senses.get("words") or task)
-                row: dict[str, Any] = {**self.plan.row(step, frame is not None, rows[-1] if rows else None)}
+                row: dict[str, Any] = {**self.schema.row(step, frame is not None, rows[-1] if rows else None)}
                 row |= {layout.REWARD: 0.0, layout.DONE: False, layout.TERMINATED: False}
                 row["task_index"] = self.tasks.setdefault(task, len(self.tasks))
                 if rows:
@@ -117,7 +119,7 @@ class _Writer:
                     video.write(shown[key])
                 sound.write(moment.senses.get("sound"))
                 if time_s is not None:
-                    self.skipped += max(0, round((moment.time_s - time_s) * self.plan.fps) - 1)
+                    self.skipped += max(0, round((moment.time_s - time_s) * self.schema.fps) - 1)
                 time_s = moment.time_s
         rows[-1] |= {layout.DONE: True, layout.TERMINATED: moment.terminal}
         self._save(rows)
@@ -141,21 +143,21 @@ class _Writer:
         whole = {key: all_stats([stats[key] for stats in self.stats]) for key in self.stats[0]}
         stats = {key: {name: value.tolist() for name, value in of.items()} for key, of in whole.items()}
         _write_json(self.folder / layout.STATS, stats)
-        info = layout.info_json(self._features(), self.plan.fps, len(self.episodes), self.frames, len(self.tasks))
+        info = layout.info_json(self._features(), self.schema.fps, len(self.episodes), self.frames, len(self.tasks))
         _write_json(self.folder / layout.INFO, info)
-        _write_json(self.folder / layout.OWN, {"sessions": session_names, **self.plan.about()})
+        _write_json(self.folder / layout.OWN, {"sessions": session_names, **self.schema.about()})
 
     def _features(self) -> dict[str, Any]:
         outcome = {key: layout.feature("bool", (1,)) for key in (layout.DONE, layout.TERMINATED)}
         outcome = {layout.REWARD: layout.feature("float32", (1,))} | outcome
-        return {key: video.feature() for key, video in self._videos.items()} | self.plan.features() | outcome
+        return {key: video.feature() for key, video in self._videos.items()} | self.schema.features() | outcome
 
     def _save(self, rows: list[dict[str, Any]]) -> None:
         number, count = len(self.episodes), len(rows)
         columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
         columns[layout.REWARD] = columns[layout.REWARD].astype(np.float32)
         columns |= {
-            "timestamp": (np.arange(count) / self.plan.fps).astype(np.float32),
+            "timestamp": (np.arange(count) / self.schema.fps).astype(np.float32),
             "frame_index": np.arange(count),
             "episode_index": np.full(count, number),
             "index": np.arange(self.frames, self.frames + count),
@@ -202,9 +204,9 @@ class _Writer:
 class _Sound:
     """One episode's sound as FLAC of 16 bits, with silence in gaps; no file without any sound."""
 
-    def __init__(self, folder: Path, episode: int, plan: Plan) -> None:
+    def __init__(self, folder: Path, episode: int, schema: Schema) -> None:
         self._path = folder / layout.SOUND_PATH.format(episode_index=episode)
-        self._channels, self._samples = plan.sound_channels, SOUND_RATE_HZ // plan.fps
+        self._channels, self._samples = schema.sound_channels, SOUND_RATE_HZ // schema.fps
         self._file: Any = None
 
     def write(self, sound: Any) -> None:

@@ -45,7 +45,7 @@ _PALE = COLOUR_NAMES.index("white")
 
 
 @dataclass(frozen=True)
-class Plan:
+class Schedule:
     """The events in the rooms of some seeds; int64 [N] by default.
 
     Attributes:
@@ -125,7 +125,7 @@ def _ramp(tick: np.ndarray, start: np.ndarray | int, ticks: int = FALL_TICKS) ->
     return np.asarray(np.clip((tick - start) / ticks, 0.0, 1.0))
 
 
-def plan(seeds: np.ndarray, kind: str) -> Plan:
+def plan(seeds: np.ndarray, kind: str) -> Schedule:
     """The events in the rooms of `seeds`, int64 [N], at the level `hide/KIND`."""
     target, order = integers(seeds, "asked", THINGS), shuffled(seeds, "places", len(PLACES))
     before = order[:, :THINGS]
@@ -146,7 +146,7 @@ def plan(seeds: np.ndarray, kind: str) -> Plan:
     delays = np.array(SHORT_DELAYS if carried else DELAYS)
     delay = delays[integers(seeds, "delay", len(delays))]
     ask = (_B_CLOSE if carried else _CLOSE) + FALL_TICKS + delay
-    return Plan(target, before, after, np.full(len(seeds), _CARRY if carried else _MOVE), carried, delay, ask)
+    return Schedule(target, before, after, np.full(len(seeds), _CARRY if carried else _MOVE), carried, delay, ask)
 
 
 def place_directions_deg(seeds: np.ndarray) -> np.ndarray:

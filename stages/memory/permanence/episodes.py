@@ -68,12 +68,12 @@ def ticks(agent: Agent, context: Context, kind: str, seeds: np.ndarray, actor: A
         yield Tick(senses, percepts, output, output.beliefs, world.truth(), tick == 0)
 
 
-def last_tick(plan: hiding.Plan) -> int:
+def last_tick(plan: hiding.Schedule) -> int:
     """The tick of the last question."""
     return int(plan.ask.max()) + hiding.SECOND_QUESTION + hiding.ASK_TICKS - 1
 
 
-def turned(seeds: np.ndarray, plan: hiding.Plan, tick: int) -> np.ndarray:
+def turned(seeds: np.ndarray, plan: hiding.Schedule, tick: int) -> np.ndarray:
     """How the head is turned at `tick`, [N, 2]: in half of the rooms away while things are hidden, and back in time."""
     hidden = plan.ask - plan.delay
     away = (uniform(seeds, "turns") < 0.5) & (plan.delay >= 4)

@@ -26,7 +26,7 @@ Kind = tuple[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Plan:
+class Schema:
     """The content of the dataset.
 
     Attributes:
@@ -117,7 +117,7 @@ def column(sense: str) -> str:
     return STATE if sense == "body" else f"observation.{sense}"
 
 
-def plan_of(sessions: Sequence[Session], warnings: list[str]) -> Plan:
+def schema_of(sessions: Sequence[Session], warnings: list[str]) -> Schema:
     """The data that all of `sessions` can give to one dataset; sentences on what is left out go to `warnings`.
 
     Raises:
@@ -150,7 +150,7 @@ def plan_of(sessions: Sequence[Session], warnings: list[str]) -> Plan:
         raise SessionError(f"There is nothing in these sessions that a LeRobotDataset can hold.{reasons}")
     present = (*sorted([*senses, *features]), ACTION, *(f"action.{name}" for name in effectors))
     names = _names(sessions, senses | effectors)
-    return Plan(fps, "sight" in sensed, camera, channels, senses, effectors, present, kept, unsure, names)
+    return Schema(fps, "sight" in sensed, camera, channels, senses, effectors, present, kept, unsure, names)
 
 
 def _known(
