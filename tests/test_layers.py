@@ -7,7 +7,8 @@ commit of its own.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +40,6 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "night",
         "run_exams",
         "side_by_side",
-        "lesson_checks",
         "untouched",
         "taught_lesson",
         "study",
@@ -108,6 +108,12 @@ DOORS = (
     "devmind.live.rerun",
 )
 """Folders with one door: modules outside import the folder itself, not its modules."""
+
+CIRCLES: Mapping[str, int] = {"devmind.agent": 14, "devmind.live": 3}
+"""Package -> modules in it that know each other in circles, imports for types counted; it may only shrink."""
+
+CUT = frozenset({"devmind.agent.perceiver.Perceiver", "devmind.agent.thinking.Thinker"})
+"""Bases that are half of a class whose other half is in another file (`cut_classes`); they may only get fewer."""
 
 HEAVY = frozenset({"torch", "lightning", "pytorch_lightning", "transformers", "diffusers", "librosa", "cv2", "numba"})
 LIGHT_ROOMS = ("", "errors", "seeding", "moment", "config", "plugins", "datasets", "scaffold", "sessions", "cli")
@@ -259,29 +265,96 @@ def door_faults(known: Mapping[str, Module]) -> list[str]:
     ]
 
 
-def cycles(known: Mapping[str, Module]) -> list[list[str]]:
-    """Cycles of imports that run as modules load."""
+def circles(known: Mapping[str, Module], lazy: bool = True) -> list[list[str]]:
+    """Sets of modules that import each other in a circle, sorted. Imports for types and in functions count unless
+    `lazy` is False: whoever reads one module of a circle has to read them all.
+    """
     graph = {
-        module.name: {
-            i.target for i in imports(module, known) if not i.lazy and i.target in known and i.target != module.name
-        }
+        module.name: {i.target for i in imports(module, known) if i.target in known and (lazy or not i.lazy)}
         for module in known.values()
     }
-    state: dict[str, int] = {}
-    found: list[list[str]] = []
+    reached = {name: _reached(name, graph) for name in graph}
+    found = {tuple(sorted({name, *(there for there in reached[name] if name in reached[there])})) for name in graph}
+    return sorted(list(circle) for circle in found if len(circle) > 1)
 
-    def visit(name: str, path: list[str]) -> None:
-        state[name] = 1
-        for target in sorted(graph[name]):
-            if state.get(target) == 1:
-                found.append([*path[path.index(target) :], target] if target in path else [name, target])
-            elif target not in state:
-                visit(target, [*path, target])
-        state[name] = 2
 
-    for name in sorted(graph):
-        if name not in state:
-            visit(name, [name])
+def _reached(start: str, graph: Mapping[str, set[str]]) -> set[str]:
+    seen, queue = set[str](), [start]
+    while queue:
+        fresh = graph[queue.pop()] - seen
+        seen |= fresh
+        queue += fresh
+    return seen
+
+
+def cut_classes(known: Mapping[str, Module], entries: Collection[str] = ()) -> list[tuple[str, str]]:
+    """Classes that are one class over two files: (full name of the base, full name of its only heir).
+
+    A base is half of its heir where it stands in another file of the same package (`devmind.agent`, `stages.planning`),
+    has no other heir in the product, and nobody but the heir names it: it is never made, asked for or annotated by
+    itself, and is none of the classes that entry points name. Errors are left out: who catches one names its kind.
+
+    Args:
+        entries: full names that entry points give to others.
+    """
+    words = {module.name: _words(module, known) for module in known.values()}
+    classes = {
+        f"{module.name}.{node.name}"
+        for module in known.values()
+        for node in module.tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.endswith("Error")
+    }
+    heirs: dict[str, set[str]] = {name: set() for name in classes}
+    users: dict[str, set[str]] = {name: set() for name in classes}
+    for module in known.values():
+        for top in module.tree.body:
+            here = f"{module.name}.{top.name}" if isinstance(top, ast.ClassDef) else module.name
+            for node in ast.walk(top):
+                if (named := _meant(node, module.name, words)) in classes and named != here:
+                    users[named].add(here)
+            for base in top.bases if isinstance(top, ast.ClassDef) else ():
+                of = base.value if isinstance(base, ast.Subscript) else base
+                if (named := _meant(of, module.name, words)) in classes:
+                    heirs[named].add(here)
+    return sorted(
+        (base, heir)
+        for base, (heir, *others) in ((base, sorted(found)) for base, found in heirs.items() if found)
+        if not others
+        and base.rpartition(".")[0] != heir.rpartition(".")[0]
+        and _package(base) == _package(heir)
+        and users[base] == {heir}
+        and base not in entries
+    )
+
+
+def _package(module: str) -> str:
+    """The room of devmind, or the stage, that a module is in."""
+    return ".".join(module.split(".")[:2])
+
+
+def _words(module: Module, known: Mapping[str, Module]) -> dict[str, str]:
+    """Full names of the classes and modules that a module's own words may mean: what it defines and what it imports."""
+    words = {node.name: f"{module.name}.{node.name}" for node in module.tree.body if isinstance(node, ast.ClassDef)}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ImportFrom):
+            for alias, target in zip(node.names, _targets(node, module, known), strict=True):
+                is_module = target.rpartition(".")[2] == alias.name and target in known
+                words[alias.asname or alias.name] = target if is_module else f"{target}.{alias.name}"
+    return words
+
+
+def _meant(node: ast.AST, module: str, words: Mapping[str, Mapping[str, str]]) -> str:
+    """The full name of what a name, `module.Name` or a quoted annotation means in a module; "" if it is not known."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        found = f"{words[module].get(node.value.id, '')}.{node.attr}"
+    elif isinstance(node, ast.Name):
+        found = words[module].get(node.id, "")
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        found = words[module].get(node.value, "")
+    else:
+        return ""
+    while (there := found.rpartition("."))[0] in words and words[there[0]].get(there[2], found) != found:
+        found = words[there[0]][there[2]]  # a package's front door hands on what its modules define
     return found
 
 
@@ -419,8 +492,21 @@ def test_folder_with_one_door_is_imported_through_it(house: dict[str, Module]) -
     assert not (faults := door_faults(house)), "\n".join(faults)
 
 
-def test_imports_have_no_cycles(house: dict[str, Module]) -> None:
-    assert not (found := cycles(house)), "\n".join(" -> ".join(circle) for circle in found)
+def test_imports_run_in_no_circle_and_few_modules_know_each_other(house: dict[str, Module]) -> None:
+    assert not (found := circles(house, lazy=False)), "\n".join(map(", ".join, found))
+    found = circles(house)
+    left = {package: sum(_package(circle[0]) == package for circle in found for _ in circle) for package in CIRCLES}
+    others = [", ".join(circle) for circle in found if _package(circle[0]) not in CIRCLES]
+    assert not others, "modules that know each other are one idea in one file:\n" + "\n".join(others)
+    assert left == CIRCLES, f"CIRCLES may only shrink, and shrinks with the house; expected {CIRCLES}, got {left}"
+
+
+def test_a_class_stands_in_one_file(house: dict[str, Module]) -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    found = cut_classes(house, {one.replace(":", ".") for group in groups.values() for one in group.values()})
+    fresh = [f"{base}, the base of {heir} alone: one class in one file" for base, heir in found if base not in CUT]
+    assert not fresh, "\n".join(fresh)
+    assert {base for base, _ in found} == CUT, "CUT may only shrink, and shrinks with the house"
 
 
 def test_light_modules_load_nothing_heavy(house: dict[str, Module]) -> None:
@@ -535,6 +621,45 @@ def test_right_arrows_pass(tmp_path: Path) -> None:
     assert ladder_faults(_house(tmp_path, files)) == []
 
 
+def test_circle_for_types_is_found(tmp_path: Path) -> None:
+    files = {
+        "stages/planning/head.py": "from stages.planning.output import Path",
+        "stages/planning/output.py": "if TYPE_CHECKING:\n    from stages.planning.head import Head",
+        "stages/planning/film.py": "from stages.planning.head import Head",
+        "stages/planning/lesson.py": "def f():\n    from stages.planning import exam",
+        "stages/planning/exam.py": "from stages.planning.lesson import f",
+    }
+    house = _house(tmp_path, files)
+    assert circles(house, lazy=False) == []
+    assert circles(house) == [
+        ["stages.planning.exam", "stages.planning.lesson"],
+        ["stages.planning.head", "stages.planning.output"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "cut"),
+    [
+        ("devmind/agent/other.py", "", True),
+        ("devmind/live/loop.py", "from devmind.live.life import Life\nLife()", True),
+        ("devmind/agent/other.py", "from devmind.agent.holding import Holder\nclass Tool(Holder): ...", False),
+        ("devmind/agent/other.py", "from devmind.agent.holding import Holder\ndef f(x: Holder): ...", False),
+        ("devmind/agent/other.py", "from devmind.agent.holding import Holder\nHolder()", False),
+        ("devmind/agent/agent.py", "from devmind.live.life import Holder\nclass Agent(Holder): ...", False),
+        ("devmind/agent/agent.py", "class Holder: ...\nclass Agent(Holder): ...", False),
+    ],
+)
+def test_class_over_two_files_is_found(tmp_path: Path, file: str, text: str, cut: bool) -> None:
+    files = {
+        "devmind/live/life.py": "class Holder: ...\nclass Life: ...",
+        "devmind/agent/holding.py": "class Holder:\n    def copy(self) -> Holder: ...",
+        "devmind/agent/agent.py": "from devmind.agent.holding import Holder\nclass Agent(Holder): ...",
+    }
+    found = cut_classes(_house(tmp_path, files | {file: text}))
+    assert found == ([("devmind.agent.holding.Holder", "devmind.agent.agent.Agent")] if cut else [])
+    assert cut_classes(modules(tmp_path), {"devmind.agent.holding.Holder"}) == []
+
+
 def test_cycle_and_heavy_import_are_found(tmp_path: Path) -> None:
     files = {
         "devmind/__init__.py": "",
@@ -544,7 +669,7 @@ def test_cycle_and_heavy_import_are_found(tmp_path: Path) -> None:
         "devmind/cli/late.py": "def f():\n    import torch",
     }
     house = _house(tmp_path, files)
-    assert cycles(house) == [["devmind.agent.a", "devmind.agent.b", "devmind.agent.a"]]
+    assert circles(house, lazy=False) == [["devmind.agent.a", "devmind.agent.b"]]
     assert heavy_faults(house) == ["devmind.cli.stage -> devmind.agent.a -> devmind.agent.b -> torch.nn"]
 
 
