@@ -1,5 +1,8 @@
-"""What heads that follow plans of key points share: a plan is drawn for each row in which one is due, and each tick has
-one command, however often it is asked for.
+"""Heads that keep a plan of key points and follow it: a plan is drawn for each row in which one is due, and each tick
+has one command, however often it is asked for.
+
+A head of a task is a `PlanHead` that reads the scene, and an output that says when a plan is due, and how it is
+followed.
 """
 
 from __future__ import annotations
@@ -13,13 +16,43 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from devmind.agent.heads import Head
 from devmind.agent.output import Output
 from devmind.agent.plans import Plan
 from devmind.algorithms.diffusion.pipeline import Drawn, Watch
 from devmind.seeding import torch_generator
+from stages.planning.imagining import Form
 
+AFRESH = {"at": 0, "waited": 0, "grip": -1.0}
+"""What of the kept state begins anew with a plan, where a head keeps it."""
 Chance = tuple[Tensor, Tensor]
 """Noise and luck of plans (`Imaginer.chance`)."""
+
+
+class PlanHead(Head):
+    """A head that keeps a plan in the agent's state, so life, exams and replay follow a plan alike.
+
+    Attributes:
+        form: sizes of its plans.
+        candidates: plans drawn, of which one is followed.
+        grip: index of the grip in a point.
+    """
+
+    carries: ClassVar[bool] = True
+    form: ClassVar[Form]
+    grip: ClassVar[int]
+    candidates: int
+
+    def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
+        """The kept state of N rows without a plan: plan [N, H, C], symbols int64 [N, H]; int64 [N]: at, the next key
+        point, and made, plans so far; sure [N], log probability of the symbols."""
+        horizon, channels = self.form.horizon, self.form.channels
+        return {
+            "plan": torch.zeros(n, horizon, channels, device=device),
+            "symbols": torch.zeros(n, horizon, dtype=torch.int64, device=device),
+            **{name: torch.zeros(n, dtype=torch.int64, device=device) for name in ("at", "made")},
+            "sure": torch.zeros(n, device=device),
+        }
 
 
 @dataclass
@@ -27,7 +60,7 @@ class KeyPoints(Output):
     """The command that follows each Moment's plan.
 
     Attributes:
-        head: has the `Imaginer` and the number of `candidates`.
+        head: a `PlanHead`, which has the `Imaginer`.
         condition, present: tokens that condition plans [..., K, D], and which are present, bool [..., K].
         here: where the head senses all that it needs, bool [...].
         before, after: the kept state, old and new (the head's `nothing`).
@@ -50,7 +83,28 @@ class KeyPoints(Output):
         raise NotImplementedError
 
     def prepare(self, generator: torch.Generator | None = None) -> None:
-        """Go on with each row's plan or make a new one, and compute the command."""
+        """Go on with each row's plan, make a new one where it is due, and compute the command."""
+        before = self.before or self.head.nothing(len(self.here), self.here.device)
+        due, noticed = self.due(before)
+        afresh = {name: torch.where(due, new, before[name]) for name, new in AFRESH.items() if name in before}
+        self.after = {**before, **afresh, **noticed, "made": before["made"] + due.long()}
+        rows = due.nonzero().squeeze(-1)
+        if len(rows):
+            for name, value in self.plans(rows, before["made"][rows], generator).items():
+                self.after[name] = self.after[name].index_put((rows,), value)
+        self.command = self.steer()
+
+    def due(self, before: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Where a new plan is due, bool [B], and what else of the kept state the senses change."""
+        raise NotImplementedError
+
+    def plans(self, rows: Tensor, number: Tensor, generator: torch.Generator | None) -> dict[str, Tensor]:
+        """New plans for these rows by the state's names; `number` int64 [n], how many each row had before."""
+        points, symbols, sure = self.imagined(rows, number, generator)
+        return {"plan": points, "symbols": symbols, "sure": sure}
+
+    def steer(self) -> Tensor:
+        """The command [B, ...] that follows each row's plan; progress goes into `after`."""
         raise NotImplementedError
 
     def losses(

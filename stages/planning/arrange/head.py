@@ -20,14 +20,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from devmind.agent.heads import Head, Inlet
+from devmind.agent.heads import Inlet
 from devmind.agent.plans import Course
 from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError, nearest
 from devmind.worlds.tabletop import GRASP, PACE, PLACE_RADIUS, PLACES, THINGS
-from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, LENGTH, NEAR, PATIENCE, THERE
-from stages.planning.imagining import FEATURES, HALF, Imaginer, scene_of, thinned
-from stages.planning.keypoints import KeyPoints
+from stages.planning.arrange.demonstrations import HORIZON, LENGTH, NEAR, PATIENCE, THERE
+from stages.planning.imagining import ARRANGING, FEATURES, HALF, Form, Imaginer, scene_of, thinned
+from stages.planning.keypoints import KeyPoints, PlanHead
 
 RAW = 3
 """Number of raw tokens at the end of the tap: hand, things and places."""
@@ -44,7 +44,7 @@ CLOSED, HOLDS = 2, 3
 """Indices in the sense `hand`."""
 
 
-class ArrangeHead(Head):
+class ArrangeHead(PlanHead):
     """Taps the trunk's features, and `raw:hand`, `raw:things`, `raw:places` last.
 
     Args:
@@ -58,9 +58,8 @@ class ArrangeHead(Head):
         ConfigError: the tap is too small, or the numbers do not fit together.
     """
 
-    carries: ClassVar[bool] = True
+    form: ClassVar[Form] = ARRANGING
     grip: ClassVar[int] = 2
-    """Index of the grip in a point."""
     silenced: frozenset[str] = frozenset()
     """For rows and floors of exams. TRUNK: its features are taken away. REPLANNING: only the first plan is made."""
 
@@ -103,12 +102,9 @@ class ArrangeHead(Head):
 
     def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
         """The kept state of N rows without a plan."""
-        return {
-            "plan": torch.zeros(n, HORIZON, CHANNELS, device=device),
-            "symbols": torch.zeros(n, LENGTH, dtype=torch.int64, device=device),
-            **{name: torch.zeros(n, dtype=torch.int64, device=device) for name in ("at", "waited", "made")},
+        return super().nothing(n, device) | {
+            "waited": torch.zeros(n, dtype=torch.int64, device=device),
             "grip": torch.zeros(n, device=device),
-            "sure": torch.zeros(n, device=device),
             "lay": torch.zeros(n, THINGS, 2, device=device),
             "due": torch.zeros(n, dtype=torch.bool, device=device),
         }
@@ -162,11 +158,9 @@ class Arranging(KeyPoints):
         )
         return self.head.losses(points.flatten(0, 1), words.flatten(0, 1), condition, present, generator)
 
-    def prepare(self, generator: torch.Generator | None = None) -> None:
-        """Go on with each row's plan, and make a new one where it is due or the table contradicts the old one."""
-        head, here = self.head, self.here
-        before = self.before or head.nothing(len(here), here.device)
-        made, holds = before["made"], self.hand[:, HOLDS] > HALF
+    def due(self, before: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Where a plan is at its end, or the table contradicts it, as soon as the hand is empty."""
+        head, made, holds = self.head, before["made"], self.hand[:, HOLDS] > HALF
         seen = self.things.unflatten(-1, (THINGS, 4))
         spots, there = seen[..., :2], seen[..., 3] > HALF
         near = (spots - self.hand[:, None, :2]).norm(dim=-1) <= IN_HAND
@@ -174,30 +168,17 @@ class Arranging(KeyPoints):
         elsewhere = (there & ((spots - lay).norm(dim=-1) > ELSEWHERE)).any(-1)
         missed = (self.hand[:, CLOSED] > HALF) & ~holds
         wants = before["due"] | elsewhere | missed | (before["at"] >= head.follow) | (made == 0)
-        due = here & wants & ~holds
+        due = self.here & wants & ~holds
         if REPLANNING in head.silenced:
-            due = here & (made == 0)
-        self.after = {
-            **before,
-            "lay": torch.where((due | (made == 0))[:, None, None], spots, lay),
-            "due": wants & ~due,
-            "made": made + due.long(),
-            **{name: torch.where(due, 0, before[name]) for name in ("at", "waited")},
-            "grip": torch.where(due, -1.0, before["grip"]),
-        }
-        rows = due.nonzero().squeeze(-1)
-        if len(rows):
-            self._plan(rows, made[rows], generator)
-        self._follow()
+            due = self.here & (made == 0)
+        lay = torch.where((due | (made == 0))[:, None, None], spots, lay)
+        return due, {"lay": lay, "due": wants & ~due}
 
-    def _plan(self, rows: Tensor, number: Tensor, generator: torch.Generator | None) -> None:
-        """Make these rows' plans; `number` int64 [n], how many each had before."""
-        points, symbols, sure = self.imagined(rows, number, generator)
-        if not symbols.shape[1]:
-            symbols = symbols.new_full((len(rows), LENGTH), THERE)
-        self.after["plan"] = self.after["plan"].index_put((rows,), points)
-        self.after["symbols"] = self.after["symbols"].index_put((rows,), symbols)
-        self.after["sure"] = self.after["sure"].index_put((rows,), sure)
+    def plans(self, rows: Tensor, number: Tensor, generator: torch.Generator | None) -> dict[str, Tensor]:
+        made = super().plans(rows, number, generator)
+        if not made["symbols"].shape[1]:
+            made["symbols"] = made["symbols"].new_full((len(rows), LENGTH), THERE)
+        return made
 
     def halfwidths(self, points: np.ndarray) -> np.ndarray:
         """Points as the table is seen from above; a plan's y grows upwards, a picture's downwards."""
@@ -287,7 +268,7 @@ class Arranging(KeyPoints):
         move = np.clip(apart / PACE, -1, 1)
         return max(at, done + 1 / (1 + ticks)), np.array([*move, grip], np.float32)
 
-    def _follow(self) -> None:
+    def steer(self) -> Tensor:
         """Straight to the next key point, then its grip; after the last one the hand opens."""
         after, here = self.after, self.here
         at, last = after["at"], after["plan"].shape[1] - 1
@@ -298,6 +279,6 @@ class Arranging(KeyPoints):
         grip = torch.where(there, torch.where(aim[:, 2] > 0, 1.0, -1.0), after["grip"])
         grip = torch.where(here & ~going, -1.0, grip)
         move = torch.where((going & ~there)[:, None], apart / PACE, 0.0)
-        self.command = torch.cat((move.clamp(-1, 1), grip[:, None]), -1)
         waited = torch.where(there, 0, after["waited"] + going.long())
         self.after |= {"at": at + there.long(), "waited": waited, "grip": grip}
+        return torch.cat((move.clamp(-1, 1), grip[:, None]), -1)

@@ -27,10 +27,9 @@ from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
 from devmind.errors import ConfigError
 from devmind.sessions.pictures import WIDE_HALF_DEG
 from devmind.worlds.nursery.state import COLOUR_NAMES, HAND_HIGH, HAND_LOW, MAX_REACH_M
-from stages.planning.imagining import Imaginer, thinned
-from stages.planning.keypoints import KeyPoints
+from stages.planning.imagining import Form, Imaginer, thinned
+from stages.planning.keypoints import KeyPoints, PlanHead
 from stages.planning.manipulate.demonstrations import (
-    CHANNELS,
     COLOURS,
     FORM,
     HAND_SCALE_M,
@@ -93,7 +92,7 @@ class Inverse(nn.Module):
         return self.layers(torch.cat((hand, 10 * (following - hand), grip), -1))
 
 
-class ManipulateHead(Head):
+class ManipulateHead(PlanHead):
     """Taps ("trunk:body", "trunk", "sight", "words", "raw:body"), in this order.
 
     Args:
@@ -104,9 +103,8 @@ class ManipulateHead(Head):
         ConfigError: it taps something else.
     """
 
-    carries: ClassVar[bool] = True
+    form: ClassVar[Form] = FORM
     grip: ClassVar[int] = 3
-    """Index of the grip in a point."""
     silenced: frozenset[str] = frozenset()
     """For rows of exams. TRUNK: its features are taken away."""
 
@@ -158,12 +156,9 @@ class ManipulateHead(Head):
 
     def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
         """The kept state of N rows without a plan."""
-        return {
-            "plan": torch.zeros(n, HORIZON, CHANNELS, device=device),
-            "symbols": torch.zeros(n, HORIZON, dtype=torch.int64, device=device),
-            **{name: torch.zeros(n, dtype=torch.int64, device=device) for name in ("at", "waited", "made")},
+        return super().nothing(n, device) | {
+            "waited": torch.zeros(n, dtype=torch.int64, device=device),
             "grip": torch.full((n,), -1.0, device=device),
-            "sure": torch.zeros(n, device=device),
         }
 
     def losses(
@@ -229,30 +224,12 @@ class Manipulating(KeyPoints):
         )
         return losses
 
-    def prepare(self, generator: torch.Generator | None = None) -> None:
-        """Go on with each row's plan, and make a new one where it is due."""
-        head, here = self.head, self.here
-        before = self.before or head.nothing(len(here), here.device)
-        holds = self.body[:, HELD] > 0.5
-        missed = (before["grip"] > 0) & ~holds
-        due = here & ((before["made"] == 0) | missed | (before["at"] >= HORIZON))
-        self.after = {
-            **before,
-            "made": before["made"] + due.long(),
-            **{name: torch.where(due, 0, before[name]) for name in ("at", "waited")},
-            "grip": torch.where(due, -1.0, before["grip"]),
-        }
-        rows = due.nonzero().squeeze(-1)
-        if len(rows):
-            self._plan(rows, before["made"][rows], generator)
-        self._follow()
+    def due(self, before: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Where a task still stands at a plan's end, and where the hand has closed on nothing."""
+        missed = (before["grip"] > 0) & ~(self.body[:, HELD] > 0.5)
+        return self.here & ((before["made"] == 0) | missed | (before["at"] >= HORIZON)), {}
 
-    def _plan(self, rows: Tensor, number: Tensor, generator: torch.Generator | None) -> None:
-        """Make these rows' plans; `number` int64 [n], how many each had before."""
-        for name, value in zip(("plan", "symbols", "sure"), self.imagined(rows, number, generator), strict=True):
-            self.after[name] = self.after[name].index_put((rows,), value)
-
-    def _follow(self) -> None:
+    def steer(self) -> Tensor:
         """Towards the next key point, then its grip; after the last one the hand stays, with its grip."""
         after, here, hand = self.after, self.here, self._hand()
         at, last = after["at"], after["plan"].shape[1] - 1
@@ -267,9 +244,9 @@ class Manipulating(KeyPoints):
         pace = torch.where(aim[:, 4] > 0, 1.0, SLOW)
         step = apart * (pace / most.clamp_min(1e-6)).clamp_max(1.0)[:, None]
         step = torch.where((going & ~there)[:, None], step, 0.0) * (MAX_REACH_M / UNIT_M)
-        self.command = self.head.inverse(hand, hand + step, grip[:, None]).clamp(-1, 1)
         waited = torch.where(there, 0, after["waited"] + going.long())
         self.after |= {"at": at + there.long(), "waited": waited, "grip": grip}
+        return self.head.inverse(hand, hand + step, grip[:, None]).clamp(-1, 1)
 
     def halfwidths(self, points: np.ndarray) -> np.ndarray:
         """Points as a camera on the torso that looks straight ahead sees them."""

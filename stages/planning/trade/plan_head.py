@@ -17,14 +17,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from devmind.agent.heads import Head, Inlet
+from devmind.agent.heads import Inlet
 from devmind.agent.plans import Plan
 from devmind.agent.taps import Tapped
 from devmind.algorithms.diffusion.pipeline import Watch
 from devmind.errors import ConfigError
 from devmind.worlds.market import SEEN, Costs
-from stages.planning.imagining import Imaginer
-from stages.planning.keypoints import KeyPoints
+from stages.planning.imagining import Form, Imaginer
+from stages.planning.keypoints import KeyPoints, PlanHead
 from stages.planning.trade import HORIZON
 from stages.planning.trade.plans import (
     ACCOUNT,
@@ -115,37 +115,26 @@ class TradePlan(KeyPoints):
         words = words.repeat_interleave(s, 0)
         return self.head.imaginer.losses(condition, points.flatten(0, 1)[..., None], words, generator, present)
 
-    def prepare(self, generator: torch.Generator | None = None) -> None:
-        """Go on with each row's plan, and make new ones where the stride is over."""
-        head, here = self.head, self.here
-        before = self.before or head.nothing(len(here), here.device)
-        due = here & ((before["made"] == 0) | (before["at"] >= head.follow))
-        self.after = {
-            **before,
-            "made": before["made"] + due.long(),
-            "at": torch.where(due, 0, before["at"]),
-        }
-        rows = due.nonzero().squeeze(-1)
-        if len(rows):
-            self._keep(rows, self.weighed(rows, before["made"][rows], generator))
-        at = self.after["at"]
-        symbol = self.after["symbols"].gather(1, at.clamp_max(HORIZON - 1)[:, None])
-        share = torch.as_tensor(SHARE, dtype=torch.float32, device=here.device)[symbol]
-        self.command = torch.where(here[:, None], share, 0.0)
-        self.after["at"] = at + (self.after["made"] > 0).long()
+    def due(self, before: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Where a stride is over."""
+        return self.here & ((before["made"] == 0) | (before["at"] >= self.head.follow)), {}
 
-    def _keep(self, rows: Tensor, weighed: Weighed) -> None:
-        """Let these rows follow the plans that were chosen."""
-        each = torch.arange(len(rows), device=rows.device)
-        mark = torch.from_numpy(weighed.marks).to(weighed.sure)
-        chosen = {
+    def plans(self, rows: Tensor, number: Tensor, generator: torch.Generator | None) -> dict[str, Tensor]:
+        weighed, each = self.weighed(rows, number, generator), torch.arange(len(rows), device=rows.device)
+        return {
             "plan": weighed.path[..., None],
             "symbols": weighed.symbols[each, weighed.chosen],
             "sure": weighed.sure[each, weighed.chosen],
-            "mark": mark[each, weighed.chosen],
+            "mark": torch.from_numpy(weighed.marks).to(weighed.sure)[each, weighed.chosen],
         }
-        for name, value in chosen.items():
-            self.after[name] = self.after[name].index_put((rows,), value)
+
+    def steer(self) -> Tensor:
+        """The next symbol's trade."""
+        at = self.after["at"]
+        symbol = self.after["symbols"].gather(1, at.clamp_max(HORIZON - 1)[:, None])
+        self.after["at"] = at + (self.after["made"] > 0).long()
+        share = torch.as_tensor(SHARE, dtype=torch.float32, device=at.device)[symbol]
+        return torch.where(self.here[:, None], share, 0.0)
 
     def weighed(
         self, rows: Tensor, number: Tensor, generator: torch.Generator | None = None, watch: Watch | None = None
@@ -173,7 +162,7 @@ class TradePlan(KeyPoints):
         return None
 
 
-class TradePlanHead(Head):
+class TradePlanHead(PlanHead):
     """Taps ("raw:returns", "raw:account"), in this order.
 
     Args:
@@ -185,7 +174,7 @@ class TradePlanHead(Head):
         ConfigError: it taps something else, or the numbers are none that go together.
     """
 
-    carries: ClassVar[bool] = True
+    form: ClassVar[Form] = FORM
     costs: Costs = Costs()
     """By which plans are judged; which market it is nobody tells, so these are the usual ones."""
 
@@ -214,9 +203,4 @@ class TradePlanHead(Head):
 
     def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
         """What is kept of N rows without a plan."""
-        return {
-            "plan": torch.zeros(n, HORIZON, 1, device=device),
-            "symbols": torch.zeros(n, HORIZON, dtype=torch.int64, device=device),
-            **{name: torch.zeros(n, dtype=torch.int64, device=device) for name in ("at", "made")},
-            **{name: torch.zeros(n, device=device) for name in ("sure", "mark")},
-        }
+        return super().nothing(n, device) | {"mark": torch.zeros(n, device=device)}
