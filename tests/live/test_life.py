@@ -30,7 +30,6 @@ from devmind.config import LiveConfig, MemoryConfig
 from devmind.errors import ConfigError, DevmindError, SessionError, StaleReading, StoreError
 from devmind.live.checking import check_replay
 from devmind.live.commands import PAUSED
-from devmind.live.demonstration import CLIP, showings
 from devmind.live.learning.learner import Handover
 from devmind.live.life import Life
 from devmind.live.recording import Recording
@@ -53,6 +52,7 @@ from sensors.synthetic import SyntheticCamera, SyntheticMicrophone
 from stages.language import parts as parts_of_language
 from stages.reflex import parts
 from tests.agent.conftest import shake
+from tests.live import drawn_room
 from tests.live.remembering.test_held_object import scene, with_thing
 
 HZ = 20
@@ -457,8 +457,7 @@ ASKED_OF_OLDER_AGENTS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("age", ["after-language", "after-reasoning", "after-planning", "after-voice"])
 def test_older_agents_tell_a_visitor_no_nonsense(age: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mug, *_ = showings()
-    held_up = next(islice(Session(CLIP).frames(), mug.first, None)).picture()
+    held_up = next(islice(drawn_room.scene(), 59, None)).astype(np.uint8)
     monkeypatch.setattr(SyntheticCamera, "_frame", lambda self, number, at_s: held_up)
     with Home(raised()[age], tmp_path) as home:
         for agent, asked, begins in ASKED_OF_OLDER_AGENTS:
