@@ -27,8 +27,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from devmind.raised import FOLDER
-from devmind.testing import tiny_agent
-from stages.reflex import parts
 
 FPS, HEIGHT, WIDTH = 30, 480, 640
 RECALL: dict[str, dict[str, Any]] = {
@@ -115,7 +113,7 @@ def child(given: argparse.Namespace) -> None:
     )
     with opened, open_life(options) as (life, server):
         assert server is not None
-        print(json.dumps({"address": server.address}), flush=True)
+        print(json.dumps({"address": server.address, "key": server.guard.key}), flush=True)
         life.loop.watchers["benchmark"] = lambda tick: print(json.dumps({"at_s": time.monotonic()}), flush=True)
         summary = life.run(60 * given.minutes)
         handed, kept = life.learner.handed_over if life.learner else 0, life.recalling.written
@@ -185,7 +183,7 @@ class Living:
         return int(text[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def watch(address: str, stop: threading.Event, seen: list[int]) -> None:
+def watch(address: str, key: str, stop: threading.Event, seen: list[int]) -> None:
     """A viewer of the page, like a browser."""
     import http.client
     from urllib.parse import urlsplit
@@ -198,6 +196,7 @@ def watch(address: str, stop: threading.Event, seen: list[int]) -> None:
     cookie = (link.getresponse().getheader("Set-Cookie") or "").partition(";")[0]
     origin = f"http://{where.netloc}"
     with connect(f"ws://{where.netloc}/ws", origin=origin, additional_headers={"Cookie": cookie}) as socket:  # type: ignore[arg-type]
+        socket.send(json.dumps({"key": key}))
         while not stop.is_set():
             try:
                 seen.append(len(socket.recv(timeout=1)))
@@ -212,14 +211,16 @@ def ticks(given: argparse.Namespace) -> None:
     seconds = 60 * given.minutes
     with camera() as address, tempfile.TemporaryDirectory() as folder:
         if given.tiny:
-            given.agent = Path(folder, "agent")
-            agent = tiny_agent()
+            from devmind.testing import tiny_agent
+            from stages.reflex import parts
+
+            given.agent, agent = Path(folder, "agent"), tiny_agent()
             parts.admit(agent)
             agent.eval().save_pretrained(given.agent)
         life = Living(given, address, Path(folder))
         stop, seen = threading.Event(), list[int]()
         page = life.wait_for("address", 300.0)
-        threading.Thread(target=watch, args=(page, stop, seen), daemon=True).start()
+        threading.Thread(target=watch, args=(page, life.wait_for("key"), stop, seen), daemon=True).start()
         first = life.wait_for("at_s")
         memory: list[tuple[float, float]] = []
         while life.process.poll() is None and not any("busy_ms" in what for what in life.said):

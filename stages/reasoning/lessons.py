@@ -47,7 +47,7 @@ At nursery the network does not play Connect-4. In the lesson's minutes it would
 that say little, while UCT of 2,000 random games judges one in 0.7 ms (docs/decisions.md, 2026-11-26).
 """
 TINY_ROWS = 64
-TINY: dict[str, Any] = {"games": 8, "again": 8, "simulations": 8, "remembered": 0}
+TINY: Mapping[str, Any] = {"games": 8, "again": 8, "simulations": 8, "remembered": 0}
 TINY_ROLLOUTS = 40
 """Changes of `Play` at size tiny, which shows that everything runs and teaches nothing."""
 CARD = ("child", "adult")

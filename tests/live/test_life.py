@@ -28,7 +28,6 @@ from devmind.agent.taps import Tapped
 from devmind.config import LiveConfig, MemoryConfig
 from devmind.errors import ConfigError, DevmindError, SessionError, StaleReading, StoreError
 from devmind.live.checking import check_replay
-from devmind.live.demonstration import CLIP, showings
 from devmind.live.learning.learner import Handover
 from devmind.live.life import PAUSED, Life
 from devmind.live.options import LiveOptions
@@ -54,6 +53,7 @@ from stages.language.own_words import Dialogue, OwnWords
 from stages.language.talking import ELSEWHERE, NO_WORDS, Talk
 from stages.reflex import parts
 from tests.agent.conftest import shake
+from tests.live import drawn_room
 from tests.live.remembering.test_held_object import scene, with_thing
 
 HZ = 20
@@ -458,8 +458,7 @@ ASKED_OF_OLDER_AGENTS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("age", ["after-language", "after-reasoning", "after-planning", "after-voice"])
 def test_older_agents_tell_a_visitor_no_nonsense(age: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mug, *_ = showings()
-    held_up = next(islice(Session(CLIP).frames(), mug.first, None)).picture()
+    held_up = next(islice(drawn_room.scene(), 59, None)).astype(np.uint8)
     monkeypatch.setattr(SyntheticCamera, "_frame", lambda self, number, at_s: held_up)
     with Home(raised()[age], tmp_path) as home:
         for agent, asked, begins in ASKED_OF_OLDER_AGENTS:

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.live.demonstration import CLIP
 from devmind.live.remembering.made_pictures import THINGS, picture_example, tiles
 from devmind.live.remembering.strangers import density_of_lessons
 from devmind.live.viewing import overlay_confidence
@@ -35,10 +34,10 @@ from devmind.live.viewing.overlay_confidence import OverlayConfidence
 from devmind.raised import FOLDER
 from devmind.seeding import lesson_seeds
 from devmind.sessions.pictures import fovea
-from devmind.sessions.reader import Session
 from devmind.testing import tiny_agent
 from stages.reflex import parts
 from tests.agent.conftest import shake
+from tests.live import drawn_room
 
 
 @pytest.fixture(scope="module")
@@ -263,10 +262,10 @@ def from_elsewhere() -> dict[str, np.ndarray]:
 
 
 def of_a_webcam() -> np.ndarray:
-    """The clip of the demonstration: a drawn room, a drawn hand and drawn things, as a webcam sees them."""
+    """A drawn room, a drawn hand and drawn things."""
     rng = np.random.default_rng(3)
-    frames = islice(Session(CLIP).frames(), 0, None, 3)
-    return np.stack([fovea(frame.picture(), rng.uniform(-20, 20), rng.uniform(-10, 10)) for frame in frames])
+    frames = islice(drawn_room.scene(), 0, 300, 5)
+    return np.stack([fovea(frame.astype(np.uint8), rng.uniform(-20, 20), rng.uniform(-10, 10)) for frame in frames])
 
 
 def of_films(folder: Path) -> dict[str, np.ndarray]:
