@@ -32,7 +32,6 @@ import numpy as np
 import torch
 from diffusers import ConfigMixin, ModelMixin, UNet1DModel
 from diffusers.configuration_utils import register_to_config
-from stages.planning.following import SYMBOLS
 from torch import Tensor, nn
 
 from devmind.acting import Actor
@@ -48,7 +47,7 @@ from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds import make as make_world
 from devmind.worlds.pointmaze import TASKS, PointMazeRules
 from stages.planning import parts
-from stages.planning.planner import PlannerHead
+from stages.planning.planner import SYMBOLS, PlannerHead
 from stages.planning.reinforce.plans import holding
 from stages.planning.route import lesson as route
 from stages.planning.route import trips

@@ -14,13 +14,13 @@ import numba
 import numpy as np
 import pytest
 import torch
-from stages.planning.following import Candidates, Route
 
 from devmind.live.demonstration import showings
 from devmind.testing import tiny_agent
 from devmind.testing.laws import ATOL
 from devmind.worlds.pointmaze import PointMazeRules
 from stages.planning import parts
+from stages.planning.planner import Candidates, Route
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 FILE = "{file}"
