@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from devmind.acting.spoken_questions import as_asked, ask, sounded
 
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
@@ -31,9 +30,11 @@ from devmind.curriculum.machine import gflops
 from devmind.moment import SIGHT_SIZE, SOUND_RATE_HZ, TICK_HZ, TICK_SAMPLES, Moment
 from devmind.raised import raised
 from stages.voice import parts
+from stages.voice.abilities.spoken_answers import as_asked, ask
 from stages.voice.caregiver.speech import SPOKEN
 from stages.voice.listening import Hearing, repeat
 from stages.voice.say.lesson import pages
+from stages.voice.sound_heads import sounded
 
 ARC = ("sight", "sound")
 REAL_TIME = 0.3

@@ -23,6 +23,10 @@ FPS = 30
 TURN_S = 2.0
 
 
+PATIENCE_MS = 120_000
+"""A browser without a graphics card that shares its core with others draws a page of pictures slowly."""
+
+
 @pytest.fixture(scope="module")
 def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four seconds of a disc that circles on a dark ground, red first, then blue; Chromium repeats it."""
@@ -55,6 +59,7 @@ def server(life: FakeLife) -> Iterator[PageServer]:
 def page(browser: Browser, server: PageServer) -> Iterator[Page]:
     """The page as a first-time user opens it; it may contact only its server and report no errors."""
     context = browser.new_context(permissions=["camera", "microphone"], viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     asked: list[str] = []
     complaints = complaints_of(page)
@@ -69,7 +74,7 @@ def page(browser: Browser, server: PageServer) -> Iterator[Page]:
 
 def wait_for(page: Page, script: str, argument: Any = None) -> Any:
     """The result of a script as soon as it is true."""
-    return page.wait_for_function(script, arg=argument, timeout=60_000, polling=50).json_value()
+    return page.wait_for_function(script, arg=argument, timeout=PATIENCE_MS, polling=50).json_value()
 
 
 def text(page: Page, place: str) -> str:
