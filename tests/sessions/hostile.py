@@ -400,7 +400,7 @@ OWN = frozenset(
         "devmind.curriculum.ablation", "devmind.curriculum.childhood", "devmind.curriculum.sleep",
         "devmind.curriculum.study.gathering", "devmind.curriculum.study.run", "devmind.datasets.arrange",
         "devmind.datasets.fetch", "devmind.live.demonstration", "devmind.live.learning.learner", "devmind.raised",
-        "devmind.raised.pack",
+        "devmind.raised.pack", "devmind.raised.tables",
         "devmind.report.childhood", "stages.language.senses.measured", "stages.voice.caregiver.espeak",
     }
 )  # fmt: skip
