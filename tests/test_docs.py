@@ -305,6 +305,22 @@ def test_a_page_can_be_read_in_one_sitting() -> None:
     assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()) <= 200
 
 
+def test_scores_in_the_readme_stand_in_a_row_of_their_stages_results() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| \[(\w+)\]\(docs/[\w-]+\.md\) \| [^|]+ \| ([\d.]+) \| ([\d.]+) \|$", readme, flags=re.MULTILINE
+    )
+    assert {stage for stage, _, _ in rows} == set(plugins.available("stages"))
+    for stage, score, simple in rows:
+        page = (ROOT / "docs" / f"results-{stage}.md").read_text(encoding="utf-8")
+        found = [
+            line
+            for line in page.splitlines()
+            if all(float(wanted) in map(float, re.findall(r"\d+\.\d+", line)) for wanted in (score, simple))
+        ]
+        assert found, f"README's {score} and {simple} of {stage} stand in no row of docs/results-{stage}.md"
+
+
 def test_every_entry_of_the_log_has_a_row_in_its_index() -> None:
     index = (ROOT / "docs" / "log.md").read_text(encoding="utf-8").partition("## Index\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| \[[^\]]+\]\((?:log/)?([^)]*)\) \| [^|]+ \| [^|]+ \| [^|]+ \|$", index, flags=re.MULTILINE)

@@ -44,8 +44,8 @@ from stages.voice.caregiver.speech import UNSEEN_PHRASES, bank
 from stages.voice.parts import REPLIES, REPLY
 from stages.voice.speak_answer import exam
 from stages.voice.speak_answer.asked import TAUGHT, questions
-from tests.live.test_replying import said_by
 from tests.sensors.test_pulse import RATE_HZ, matches, settled
+from tests.stages.voice.test_spoken_answers import said_by
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
