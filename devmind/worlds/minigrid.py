@@ -9,8 +9,8 @@ holds how light passes from one row of the view to the next (`image`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from functools import cache, wraps
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache, wraps
 from importlib.util import find_spec
 from pathlib import Path
 from types import MethodType
@@ -22,6 +22,7 @@ from gymnasium import spaces
 
 from devmind.errors import WorldError, nearest
 from devmind.worlds.gym_world import GymWorld
+from devmind.worlds.side_by_side import SideBySide
 
 OBJECTS = 11
 """MiniGrid's kinds of cells, from unseen to agent."""
@@ -112,6 +113,72 @@ def one_a_thread(make: Callable[[str], GymWorld]) -> Callable[[str], GymWorld]:
 def lent(name: str) -> GymWorld:
     """A room of this kind, made once a thread and shared: a caller resets it, looks, and keeps nothing."""
     return room(name)
+
+
+@lru_cache(maxsize=4)
+def rooms_in_turn(names: tuple[str, ...], n: int) -> list[GymWorld]:
+    """`n` rooms of these kinds in turn, made once: the next call with the same arguments has the same environments."""
+    return [room(names[number % len(names)]) for number in range(n)]
+
+
+class Rooms(SideBySide):
+    """N rooms that are stepped together, with their missions as a sense.
+
+    Args:
+        worlds: each a `room`; seeds: of their episodes.
+        sense: the sense of the missions, `text` or `words`.
+        said: by row, what is said in place of the room's mission, by which success is still judged.
+        every: ticks from one saying to the next; None: it is said in the first tick alone.
+
+    Attributes:
+        missions: the rooms' own.
+    """
+
+    def __init__(
+        self,
+        worlds: Sequence[GymWorld],
+        seeds: Sequence[int] | np.ndarray,
+        *,
+        sense: str = "text",
+        said: Sequence[str] | None = None,
+        every: int | None = 1,
+    ) -> None:
+        super().__init__(worlds, seeds)
+        self.missions = [str(env_of(world).mission) for world in self.worlds]
+        self.sense, self.every, self.tick = sense, every, 0
+        self.said = list(self.missions if said is None else said)
+
+    @property
+    def most_steps(self) -> np.ndarray:
+        """The steps after which MiniGrid ends each episode, int64 [N]."""
+        return np.array([env_of(world).max_steps for world in self.worlds])
+
+    def observe(self) -> dict[str, Any]:
+        """The senses now, [N, ...]."""
+        return self._with_mission(super().observe())
+
+    def step(
+        self, actions: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Act in the rooms whose episodes go on."""
+        senses, *rest = super().step(actions)
+        self.tick += 1
+        return self._with_mission(senses), *rest  # type: ignore[return-value]
+
+    def _with_mission(self, senses: Mapping[str, Any]) -> dict[str, Any]:
+        now = self.tick == 0 if self.every is None else self.tick % self.every == 0
+        return {**senses, self.sense: self.said if now else [""] * self.num_envs}
+
+
+def pose_in(env: Any) -> tuple[int, int, int]:
+    """The agent's row, column and heading in MiniGrid's environment, as `devmind.algorithms.grid` has them."""
+    return int(env.agent_pos[1]), int(env.agent_pos[0]), int(env.agent_dir)
+
+
+def true_costs(env: Any) -> np.ndarray:
+    """1 for the cells of an environment that can be entered, else 0, int64 [height, width]: see `grid.shortest`."""
+    grid = env.grid
+    return np.array([[int(_can_stand(grid.get(x, y))) for x in range(grid.width)] for y in range(grid.height)])
 
 
 def glances(names: tuple[str, ...], seeds: np.ndarray, each: int, rng: np.random.Generator) -> np.ndarray:

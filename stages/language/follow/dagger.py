@@ -17,8 +17,8 @@ from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds
-from devmind.worlds.minigrid import room
-from stages.language.follow.rooms import BOT_LOST, Bot, Demonstration, Instructed, following
+from devmind.worlds.minigrid import Rooms, room
+from stages.language.follow.rooms import BOT_LOST, Bot, Demonstration, following, instructed
 from stages.language.parts import BOARD, CHOOSE
 
 TICKS = 16
@@ -31,7 +31,7 @@ def relabelled(name: str, seeds: Sequence[int] | np.ndarray, policy: Policy, tic
     The bot was written for its own steps and may lose its way. The record of an episode ends there; if that is at its
     first tick, the episode is left out.
     """
-    rooms = Instructed([room(name) for _ in seeds], np.asarray(seeds))
+    rooms = instructed([room(name) for _ in seeds], np.asarray(seeds))
     labelled, earned = _Labelled(policy, rooms), np.zeros(rooms.num_envs)
     for tick in rollout(labelled, rooms, ticks, sparing=hasattr(policy, "keep")):
         earned += tick.reward
@@ -39,11 +39,11 @@ def relabelled(name: str, seeds: Sequence[int] | np.ndarray, policy: Policy, tic
         last = tick.following[BOARD]
         if labelled.all_over:
             break
-    rooms.rooms.close()
+    rooms.close()
     return [
         Demonstration(
             np.stack([*labelled.boards[row], last[row]]), np.array(labelled.choices[row]), np.array(labelled.done[row]),
-            rooms.instructions[row], float(earned[row]),
+            rooms.said[row], float(earned[row]),
         )
         for row in range(rooms.num_envs) if labelled.choices[row]
     ]  # fmt: skip
@@ -57,9 +57,9 @@ class _Labelled:
         over: whether the episode of each row is over, bool [N].
     """
 
-    def __init__(self, policy: Policy, rooms: Instructed) -> None:
+    def __init__(self, policy: Policy, rooms: Rooms) -> None:
         self.policy, n = policy, rooms.num_envs
-        self.bots: list[Bot | None] = [Bot(world) for world in rooms.rooms.worlds]  # type: ignore[arg-type]
+        self.bots: list[Bot | None] = [Bot(world) for world in rooms.worlds]  # type: ignore[arg-type]
         self.boards: list[list[np.ndarray]] = [[] for _ in range(n)]
         self.choices: list[list[int]] = [[] for _ in range(n)]
         self.done: list[list[int]] = [[] for _ in range(n)]

@@ -6,7 +6,7 @@ The instruction is a page of text in every tick. The bot sees the whole room (Ch
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,7 @@ from devmind.agent.agent import Agent
 from devmind.errors import WorldError
 from devmind.seeding import numpy_rng
 from devmind.worlds.gym_world import GymWorld
-from devmind.worlds.minigrid import FORWARD, env_of, one_a_thread, room
-from devmind.worlds.side_by_side import SideBySide
+from devmind.worlds.minigrid import FORWARD, Rooms, env_of, one_a_thread, room
 from stages.language.caregiver.grammar import check_words
 from stages.language.parts import BOARD, CHOOSE, FOLLOW, TEXT
 
@@ -38,8 +37,10 @@ LONGEST = 240
 """Ticks after which the bot has failed, as in MiniGrid's tests of it."""
 
 
-class Instructed:
-    """N rooms that are stepped together, with their instructions as the sense `text`.
+def instructed(
+    worlds: Sequence[GymWorld], seeds: Sequence[int] | np.ndarray, instructions: Sequence[str] | None = None
+) -> Rooms:
+    """Rooms that are stepped together, with their instructions as the sense `text` in every tick.
 
     Args:
         worlds: of `devmind.worlds.minigrid.room`; seeds: of their episodes.
@@ -48,30 +49,10 @@ class Instructed:
     Raises:
         DevmindError: an instruction has a word that was never taught.
     """
-
-    def __init__(self, worlds: list[GymWorld], seeds: np.ndarray, instructions: Sequence[str] | None = None) -> None:
-        self.rooms = SideBySide(worlds, seeds)
-        self.instructions = (
-            [str(env_of(world).mission) for world in worlds] if instructions is None else list(instructions)
-        )
-        for instruction in {one for one in self.instructions if one != HIDDEN}:
-            check_words(instruction)
-
-    @property
-    def num_envs(self) -> int:
-        """N."""
-        return self.rooms.num_envs
-
-    def observe(self) -> dict[str, Any]:
-        """The senses now."""
-        return {**self.rooms.observe(), TEXT: self.instructions}
-
-    def step(
-        self, actions: Mapping[str, np.ndarray]
-    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Act in the rooms whose episodes still go on."""
-        senses, *rest = self.rooms.step(actions)
-        return {**senses, TEXT: self.instructions}, *rest  # type: ignore[return-value]
+    rooms = Rooms(worlds, seeds, sense=TEXT, said=instructions)
+    for instruction in {one for one in rooms.said if one != HIDDEN}:
+        check_words(instruction)
+    return rooms
 
 
 @dataclass(frozen=True)
@@ -122,7 +103,7 @@ def demonstrate(name: str, seed: int, stray: float = 0.0) -> Demonstration | Non
         WorldError: as `room_of_bot`.
     """
     world = room_of_bot(name)
-    rooms, rng = Instructed([world], np.array([seed])), numpy_rng("stray", name, seed)
+    rooms, rng = instructed([world], np.array([seed])), numpy_rng("stray", name, seed)
     boards, choices, done = [rooms.observe()[BOARD][0]], list[int](), list[int]()
 
     def teaching(senses: Senses, first: np.ndarray) -> Actions:
@@ -144,7 +125,7 @@ def demonstrate(name: str, seed: int, stray: float = 0.0) -> Demonstration | Non
         return None
     if reward <= 0:
         return None
-    return Demonstration(np.stack(boards), np.array(choices), np.array(done), rooms.instructions[0], reward)
+    return Demonstration(np.stack(boards), np.array(choices), np.array(done), rooms.said[0], reward)
 
 
 class Bot:
@@ -192,12 +173,12 @@ def returns(name: str, seeds: np.ndarray, policy: Policy, instructions: Sequence
     """The return of each episode, float64 [N]: 0 if the instruction was not carried out, else the more the sooner.
 
     Args:
-        instructions: as for `Instructed`; the room still rewards its own instruction.
+        instructions: as for `instructed`; the room still rewards its own instruction.
     """
-    rooms, earned = Instructed([room(name) for _ in seeds], seeds, instructions), np.zeros(len(seeds))
+    rooms, earned = instructed([room(name) for _ in seeds], seeds, instructions), np.zeros(len(seeds))
     for tick in rollout(policy, rooms, sparing=True):
         earned += tick.reward
-    rooms.rooms.close()
+    rooms.close()
     return earned
 
 

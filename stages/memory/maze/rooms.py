@@ -7,7 +7,6 @@ The environment is MiniGrid's own (`devmind.worlds.minigrid`, extra `worlds`).
 
 from __future__ import annotations
 
-from collections import deque
 from functools import lru_cache
 from typing import Any
 
@@ -15,12 +14,13 @@ import numpy as np
 
 from devmind.acting import Senses, rollout
 from devmind.acting.rollout import Actions
+from devmind.algorithms import grid
+from devmind.algorithms.grid import Cell, Pose
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
-from devmind.worlds.minigrid import FORWARD, LEFT, RIGHT, room
+from devmind.worlds.minigrid import FORWARD, LEFT, RIGHT, env_of, pose_in, room, true_costs
 from devmind.worlds.side_by_side import SideBySide
 
 KEY, BALL = 5, 6
-_HEADINGS = ((1, 0), (0, 1), (-1, 0), (0, -1))
 LONGEST = {7: 24, 13: 40}
 """Steps after which an episode counts as failed: three times the teacher's longest."""
 POOL = 96
@@ -59,7 +59,7 @@ class Hallway:
     def __init__(self, size: int) -> None:
         self.size = size
         self.world = room(room_name(size))
-        self.env: Any = self.world.env.unwrapped
+        self.env = env_of(self.world)
 
     def begin(self, seed: int) -> SideBySide:
         """The episode of `seed` as a world of one row, for a rollout; the teacher looks at it anew."""
@@ -67,16 +67,17 @@ class Hallway:
         middle = self.env.height // 2
         self.start = int(self.env.agent_pos[0])
         self.looked = False
-        self.to_look = self._steps_to((1, middle), ())
-        self.to_goal = self._steps_to(tuple(self.env.success_pos), (tuple(self.env.failure_pos),))
+        self.costs = true_costs(self.env)
+        self.to_look, self.to_goal = (middle, 1), tuple(self.env.success_pos)[::-1]
+        self.costs[tuple(self.env.failure_pos)[::-1]] = 0
         return world
 
     def teach(self) -> int:
         """The teacher's action: go and look until the first thing was in view, then go to its equal."""
         self.looked = self.looked or self.in_view
-        steps = self.to_goal if self.looked else self.to_look
-        here = int(self.env.agent_pos[0]), int(self.env.agent_pos[1]), int(self.env.agent_dir)
-        return min((LEFT, RIGHT, FORWARD), key=lambda action: steps.get(self._after(here, action), 10**6))
+        goal = self.to_goal if self.looked else self.to_look
+        here = pose_in(self.env)
+        return min((LEFT, RIGHT, FORWARD), key=lambda action: self._steps(self._after(here, action), goal))
 
     @property
     def in_view(self) -> bool:
@@ -100,26 +101,14 @@ class Hallway:
         fork = self.env.success_pos[0], self.env.height // 2
         return self.looked and tuple(self.env.agent_pos) == fork and self.env.agent_dir == 0
 
-    def _after(self, here: tuple[int, int, int], action: int) -> tuple[int, int, int]:
-        x, y, heading = here
-        if action != FORWARD:
-            return x, y, (heading + (1 if action == RIGHT else -1)) % 4
-        ahead = x + _HEADINGS[heading][0], y + _HEADINGS[heading][1]
-        return (*ahead, heading) if self.env.grid.get(*ahead) is None else here
+    def _after(self, here: Pose, action: int) -> Pose:
+        there = grid.moved(here, action)
+        return there if self.costs[there[:2]] else here
 
-    def _steps_to(self, goal: tuple[int, ...], avoid: tuple[Any, ...]) -> dict[tuple[int, int, int], int]:
-        """Actions to the cell `goal` from every place and heading: breadth first, backwards."""
-        steps = {(goal[0], goal[1], heading): 0 for heading in range(4)}
-        waiting = deque(steps)
-        while waiting:
-            x, y, heading = here = waiting.popleft()
-            back = x - _HEADINGS[heading][0], y - _HEADINGS[heading][1]
-            before = [(x, y, (heading + 1) % 4), (x, y, (heading - 1) % 4), (*back, heading)]
-            for place in before:
-                if place not in steps and self.env.grid.get(*place[:2]) is None and place[:2] not in avoid:
-                    steps[place] = steps[here] + 1
-                    waiting.append(place)
-        return steps
+    def _steps(self, start: Pose, goal: Cell) -> int:
+        moves = grid.shortest(self.costs, start, grid.on(goal))
+        assert moves is not None, "a hallway has no wall between its ends"
+        return len(moves)
 
 
 @lru_cache(maxsize=8)

@@ -2,53 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from devmind.curriculum.episodes import identities
+from devmind.worlds import minigrid
 from devmind.worlds.minigrid import env_of, lent, room
-from devmind.worlds.side_by_side import SideBySide
 from stages.planning.instruct.symbols import Subgoals, of_instruction
 
 TEXT = "text"
 
 
-class Rooms(SideBySide):
+class Rooms(minigrid.Rooms):
     """One room of BabyAI for each seed; actions are the effector `choose`.
 
     Args:
-        name: of the level; said: instructions in place of the rooms' missions, by which success is still judged.
-        every: ticks from one saying to the next; None: the instruction is said once.
+        name: of the level; said, every: as in MiniGrid's `Rooms`, but the mission is said once by default.
     """
 
     def __init__(
         self, name: str, seeds: np.ndarray, said: Sequence[str] | None = None, every: int | None = None
     ) -> None:
-        super().__init__([room(name) for _ in seeds], seeds)
-        self.missions = [str(env_of(world).mission) for world in self.worlds]
-        self.said, self.every, self.tick = list(self.missions if said is None else said), every, 0
+        super().__init__([room(name) for _ in seeds], seeds, sense=TEXT, said=said, every=every)
 
     def plans(self) -> list[Subgoals]:
         """The true plan of each mission, for references."""
         return [of_instruction(env_of(world).instrs) for world in self.worlds]
-
-    def observe(self) -> dict[str, Any]:
-        """The senses now, [N, ...]."""
-        return self._with_text(super().observe())
-
-    def step(
-        self, actions: Mapping[str, np.ndarray]
-    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Act in the rooms whose episodes go on."""
-        senses, *rest = super().step(actions)
-        self.tick += 1
-        return self._with_text(senses), *rest  # type: ignore[return-value]
-
-    def _with_text(self, senses: Mapping[str, Any]) -> dict[str, Any]:
-        now = self.tick == 0 if self.every is None else self.tick % self.every == 0
-        return {**senses, TEXT: self.said if now else [""] * self.num_envs}
 
 
 def begun(name: str, seeds: np.ndarray) -> np.ndarray:

@@ -41,10 +41,10 @@ def walk(
         from stages.reasoning.navigate.drawing import LEGEND, drawn
         from stages.reasoning.navigate.exam import navigator
         from stages.reasoning.navigate.navigator import UNREACHABLE
-        from stages.reasoning.navigate.rooms import Rooms
+        from stages.reasoning.navigate.rooms import mission_rooms
         from stages.reasoning.parts import CELLS
 
-    rooms = Rooms((room,), np.array([seed]))
+    rooms = mission_rooms((room,), np.array([seed]))
     walker = navigator(taught_agent(agent, "reasoning", CELLS, "to find its way", ("reasoning",)))
     show.line(f"mission: {rooms.missions[0]}")
     steps, earned = 0, 0.0

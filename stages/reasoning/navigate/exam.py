@@ -29,7 +29,7 @@ from stages.reasoning.navigate.cells import Reading, by_head, by_planes
 from stages.reasoning.navigate.lesson import FOUR_ROOMS, NAME
 from stages.reasoning.navigate.lesson import ROOMS as TAUGHT
 from stages.reasoning.navigate.navigator import Navigator
-from stages.reasoning.navigate.rooms import Rooms, begun
+from stages.reasoning.navigate.rooms import begun, mission_rooms
 
 KEY_CORRIDOR = "MiniGrid-KeyCorridorS3R1-v0"
 KINDS = {f"{NAME}/four rooms": FOUR_ROOMS, f"{NAME}/key corridor": KEY_CORRIDOR}
@@ -81,7 +81,7 @@ def taught(context: Context, n: int) -> np.ndarray:
 
 def walked(kind: str, seeds: np.ndarray, policy: Policy, most: int | None = None) -> Walked:
     """One episode for each seed, of at most `most` steps; by default all that MiniGrid grants."""
-    rooms = Rooms((kind,), seeds)
+    rooms = mission_rooms((kind,), seeds)
     earned, steps, on = np.zeros(len(seeds)), np.zeros(len(seeds)), np.ones(len(seeds), bool)
     with stepping_threads():
         for tick in islice(rollout(policy, rooms), most):
@@ -123,7 +123,7 @@ def _of_kind(agent: Agent, context: Context, level: str, name: str) -> list[Meas
             # The mean is the ratio of the means, and the spread is that ratio's (linearised, as both have errors).
             STEPS.format(name), "steps, divided by those of a frontier rule with perfect perception",
             ratio + (own.steps - ratio * rule.steps) / mean,
-            chance=float(Rooms((kind,), seeds).most_steps.mean()) / mean, ceiling=0.0, higher_is_better=False,
+            chance=float(mission_rooms((kind,), seeds).most_steps.mean()) / mean, ceiling=0.0, higher_is_better=False,
             floors={name: float(one.steps.mean()) / mean for name, one in floors.items()},
             episodes=episodes,
             note=f"the rule takes {mean:.1f} steps and reaches the goal in {rule.reached.mean():.3f} of the rooms",

@@ -2,52 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any
-
 import numpy as np
 
 from devmind.agent.batch import encode_words
 from devmind.curriculum.episodes import identities
-from devmind.worlds.gym_world import GymWorld
-from devmind.worlds.minigrid import env_of, lent, room
-from devmind.worlds.side_by_side import SideBySide
+from devmind.worlds.minigrid import Rooms, env_of, lent, rooms_in_turn
 
 LARGEST = 32
 """Side in cells of the largest rooms."""
 
 
-class Rooms(SideBySide):
+def mission_rooms(names: tuple[str, ...], seeds: np.ndarray) -> Rooms:
     """One room for each seed, all at their beginning; `names` gives their kinds, in turn.
 
     The next call uses the same environments again, so only one object is in use at a time.
     """
-
-    def __init__(self, names: tuple[str, ...], seeds: np.ndarray) -> None:
-        super().__init__(_made(names, len(seeds)), seeds)
-        self.missions = [str(env_of(world).mission) for world in self.worlds]
-
-    def observe(self) -> dict[str, Any]:
-        """The senses now, [N, ...]."""
-        return {**super().observe(), "words": self.missions}
-
-    def step(
-        self, actions: Mapping[str, np.ndarray]
-    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Act in the rooms whose episodes go on."""
-        senses, *rest = super().step(actions)
-        return {**senses, "words": self.missions}, *rest  # type: ignore[return-value]
-
-    @property
-    def most_steps(self) -> np.ndarray:
-        """The steps after which each episode is over, int64 [N]."""
-        return np.array([env_of(world).max_steps for world in self.worlds])
-
-
-@lru_cache(maxsize=2)
-def _made(names: tuple[str, ...], n: int) -> list[GymWorld]:
-    return [room(names[number % len(names)]) for number in range(n)]
+    return Rooms(rooms_in_turn(names, len(seeds)), seeds, sense="words")
 
 
 def begun(names: tuple[str, ...], seeds: np.ndarray) -> np.ndarray:

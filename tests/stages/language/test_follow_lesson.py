@@ -206,7 +206,7 @@ def test_drawn_actions_do_not_depend_on_other_rows_and_a_replay_repeats_them(age
     seeds = np.arange(4)
 
     def acted(rows: list[int]) -> np.ndarray:
-        worlds = rooms.Instructed([room(LOCAL) for _ in rows], seeds[rows])
+        worlds = rooms.instructed([room(LOCAL) for _ in rows], seeds[rows])
         return np.stack([tick.actions["choose"] for tick in rollout(rooms.following(agent), worlds, 12)], 1)
 
     together = acted([0, 1, 2, 3])
@@ -222,7 +222,7 @@ def test_a_view_that_does_not_change_is_left_after_some_ticks(agent: Agent) -> N
         last = head.choose[-1]
         last.weight.zero_()
         last.bias.copy_(torch.tensor([1.0, 0, 0, 0, 0, 0, 0]))
-    worlds = rooms.Instructed([room(LOCAL)], np.array([0]))
+    worlds = rooms.instructed([room(LOCAL)], np.array([0]))
     stays = next(rollout(lambda senses, first: {"choose": np.array([6])}, worlds, 1)).senses
     actor, likeliest = rooms.following(agent), rooms.Likeliest(agent)
     first = [np.array([tick == 0]) for tick in range(16)]

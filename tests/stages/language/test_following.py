@@ -129,7 +129,7 @@ def test_strayed_steps_are_done_and_not_taught() -> None:
 
 
 def test_the_instruction_stands_in_every_tick() -> None:
-    said = rooms.Instructed([room(lesson.ROOM)], np.array([1]))
+    said = rooms.instructed([room(lesson.ROOM)], np.array([1]))
     heard = [said.observe()["text"][0]]
     for _ in range(3):
         heard.append(said.step({"choose": np.array([0])})[0]["text"][0])
@@ -147,14 +147,14 @@ def test_an_unknown_word_in_an_instruction_is_named(monkeypatch) -> None:
 
     monkeypatch.setattr(world, "reset", reset)
     with pytest.raises(DevmindError, match=r"'rde' .* did you mean 'red'"):
-        rooms.Instructed([world], np.array([1]))
+        rooms.instructed([world], np.array([1]))
 
 
 @pytest.mark.parametrize("name", ["BabyAI-GoToLocal-v0", "BabyAI-PickupLoc-v0", "BabyAI-PutNextLocal-v0",
                                   "BabyAI-BossLevel-v0", "BabyAI-SynthSeq-v0"])  # fmt: skip
 def test_every_word_of_babyai_is_known(name: str) -> None:
     for seed in range(20):
-        rooms.Instructed([room(name)], np.array([seed]))
+        rooms.instructed([room(name)], np.array([seed]))
 
 
 def test_unknown_and_broken_rooms_are_refused(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ from stages.reasoning.navigate.cells import by_head, by_planes
 from stages.reasoning.navigate.drawing import HEADINGS, drawn
 from stages.reasoning.navigate.missions import understood
 from stages.reasoning.navigate.navigator import REACHED, UNREACHABLE, Navigator, Traveller
-from stages.reasoning.navigate.rooms import Rooms
+from stages.reasoning.navigate.rooms import mission_rooms
 from tests.stages.floors import held_to_the_floors
 
 
@@ -185,7 +185,7 @@ def test_readings_shuffled_among_rooms_lead_nowhere() -> None:
 
 def test_the_map_equals_the_room() -> None:
     """Everything on it stands in MiniGrid's own grid, rotated by the agent's first heading."""
-    rooms = Rooms((exam.KEY_CORRIDOR,), lesson_seeds(1, 0, "map"))
+    rooms = mission_rooms((exam.KEY_CORRIDOR,), lesson_seeds(1, 0, "map"))
     walker, env = Navigator(by_planes), rooms.worlds[0].env.unwrapped
     for tick in range(12):
         senses = rooms.observe()
@@ -240,7 +240,7 @@ def test_cells_are_learned_and_rooms_walked_by_them(agent: Agent, tmp_path: Path
 
 def test_an_unknown_room_is_refused_by_name() -> None:
     with pytest.raises(DevmindError, match="no environment 'MiniGrid-FourRoom-v0'"):
-        Rooms(("MiniGrid-FourRoom-v0",), np.array([0]))
+        mission_rooms(("MiniGrid-FourRoom-v0",), np.array([0]))
 
 
 def test_a_walk_may_end_before_its_room() -> None:

@@ -36,7 +36,7 @@ from devmind.worlds.rules import rules_of
 from devmind.worlds.world_room import WorldRoom
 from stages.reasoning.navigate import exam
 from stages.reasoning.navigate.cells import by_head
-from stages.reasoning.navigate.rooms import Rooms
+from stages.reasoning.navigate.rooms import mission_rooms
 from stages.reasoning.parts import CELLS
 from stages.reasoning.procedures import errand
 from stages.reasoning.procedures.interpreter import AGAIN
@@ -315,7 +315,7 @@ def test_the_navigator_walks_in_a_life_as_in_the_exam(kind: str, agent: Agent, t
         return done
 
     with stepping_threads():
-        for tick in rollout(noting, Rooms((kind,), np.array([seed]))):
+        for tick in rollout(noting, mission_rooms((kind,), np.array([seed]))):
             if tick.ended.all():
                 break
     clock, lived = VirtualClock(), list[int]()

@@ -13,25 +13,17 @@ import torch
 
 from devmind.acting import Policy, Senses, returns
 from devmind.agent.agent import Agent
+from devmind.algorithms import grid
 from devmind.curriculum.examining import examination
 from devmind.errors import ConfigError
 from devmind.testing import tiny_context
 from devmind.worlds import minigrid
-from devmind.worlds.minigrid import FORWARD, LEFT, RIGHT
+from devmind.worlds.minigrid import FORWARD, LEFT, RIGHT, env_of, pose_in, true_costs
 from stages.reasoning import parts
 from stages.reasoning.stage import ReasoningStage
 from stages.reasoning.values import exam, lesson
 from stages.reasoning.values.lesson import DRILLS, HeadValues, ValueLearner
-from stages.reasoning.values.rooms import (
-    STARTS,
-    after,
-    all_starts,
-    goal_in_view,
-    rooms,
-    shortest,
-    standing,
-    steps_to_goal,
-)
+from stages.reasoning.values.rooms import STARTS, all_starts, goal_in_view, rooms, shortest
 
 
 def test_every_start_of_the_room_is_asked_once() -> None:
@@ -40,28 +32,49 @@ def test_every_start_of_the_room_is_asked_once() -> None:
     places = set()
     for seed in seeds.tolist():
         world.reset(seed=seed)
-        places.add(standing(world))
+        places.add(pose_in(env_of(world)))
     cells = {(x, y) for x in range(1, 5) for y in range(1, 5)} - {(4, 4)}
     assert places == {(*cell, heading) for cell in cells for heading in range(4)}
     assert len(seeds) == len(places) == STARTS
     assert set(seeds.tolist()).isdisjoint(all_starts(1).tolist())
 
 
+def next_pose(costs: np.ndarray, here: grid.Pose, move: int) -> grid.Pose:
+    there = grid.moved(here, move)
+    return there if costs[there[:2]] else here
+
+
+def steps_to_goal(costs: np.ndarray, start: grid.Pose) -> int:
+    moves = grid.shortest(costs, start, grid.on((4, 4)))
+    assert moves is not None
+    return len(moves)
+
+
 def test_the_shortest_path_counts_cells_and_turns() -> None:
-    grid: Any = rooms(all_starts(0)[:1]).worlds[0].env.unwrapped.grid
-    for x, y, heading, steps in ((4, 3, 1, 1), (4, 3, 3, 3), (3, 4, 0, 1), (1, 1, 0, 7), (1, 1, 1, 7), (1, 1, 2, 8)):
-        assert steps_to_goal(grid, (x, y, heading)) == steps, (x, y, heading)
-    assert after(grid, (1, 1, 2), FORWARD) == (1, 1, 2), "a wall"
+    costs = true_costs(env_of(rooms(all_starts(0)[:1]).worlds[0]))
+    for row, column, heading, steps in (
+        (3, 4, 1, 1),
+        (3, 4, 3, 3),
+        (4, 3, 0, 1),
+        (1, 1, 0, 7),
+        (1, 1, 1, 7),
+        (1, 1, 2, 8),
+    ):
+        assert steps_to_goal(costs, (row, column, heading)) == steps, (row, column, heading)
+    assert next_pose(costs, (1, 1, 2), FORWARD) == (1, 1, 2), "a wall"
 
 
 def knowing(world: Any, turn: Callable[[int], np.ndarray]) -> Policy:
     """Takes the shortest path in each of the rooms of `world`; each row gets the action of row `turn(n)`."""
-    known: dict[Any, int] = {}  # the rooms are all alike
+    known: dict[grid.Pose, int] = {}  # the rooms are all alike
+    costs = true_costs(env_of(world.worlds[0]))
 
     def best(one: Any) -> int:
-        grid, here = one.env.unwrapped.grid, standing(one)
+        here = pose_in(env_of(one))
         if here not in known:
-            known[here] = min((LEFT, RIGHT, FORWARD), key=lambda action: steps_to_goal(grid, after(grid, here, action)))
+            known[here] = min(
+                (LEFT, RIGHT, FORWARD), key=lambda move: steps_to_goal(costs, next_pose(costs, here, move))
+            )
         return known[here]
 
     def policy(senses: Senses, first: np.ndarray) -> dict[str, np.ndarray]:
