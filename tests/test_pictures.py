@@ -13,7 +13,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 def test_pictures_of_pages_are_drawn_by_the_agents_that_come_along(tmp_path: Path) -> None:
     spec = importlib.util.spec_from_file_location("pictures", DOCS / "pictures.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     pictures = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(pictures)
     for name in pictures.PICTURES:
