@@ -5,7 +5,7 @@ Equal episodes count once: score and interval use the different ones, and `disti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any, Literal
@@ -198,6 +198,39 @@ class Measure:
     def skill_scores(self) -> np.ndarray:
         """(value - chance) / (ceiling - chance) per episode; only for retention."""
         return (self.values - self.chance) / self._range
+
+
+@dataclass(frozen=True)
+class Exam:
+    """An exam as it was held: what the agent did, and how to find what is shown beside it.
+
+    Args:
+        measures: of the agent alone: all that retention and a glimpse need; or a function that takes them, for an exam
+            that is held otherwise in full.
+        complete: gives the same measures with floors, rows and exhibits, on the same episodes, and those that only a
+            full exam has, in their order. It keeps what `measures` cost, as a function within the exam or a `partial`.
+            None: the measures are complete.
+    """
+
+    measures: Sequence[Measure] | Callable[[], Sequence[Measure]]
+    complete: Callable[[], Sequence[Measure]] | None = None
+
+    def alone(self) -> Sequence[Measure]:
+        """The measures of the agent alone."""
+        return self.measures() if callable(self.measures) else self.measures
+
+    def in_full(self) -> Sequence[Measure]:
+        """The measures of a full exam."""
+        return self.alone() if self.complete is None else self.complete()
+
+    @staticmethod
+    def joined(exams: Iterable[Exam]) -> Exam:
+        """One exam of several, all held; they are completed one after another."""
+        each = list(exams)
+        return Exam(
+            lambda: [measure for exam in each for measure in exam.alone()],
+            lambda: [measure for exam in each for measure in exam.in_full()],
+        )
 
 
 def parted(values: np.ndarray, left: np.ndarray, what: str) -> dict[str, float]:

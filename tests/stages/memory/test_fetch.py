@@ -14,7 +14,7 @@ from devmind.acting.in_life import unasked
 from devmind.acting.rollout import Actions
 from devmind.acting.standing import standing
 from devmind.agent.agent import Agent
-from devmind.curriculum.examining import examine_skill, pick_skills
+from devmind.curriculum.examining import measure_skill, pick_skills
 from devmind.live.loop import LiveLoop, Tick
 from devmind.live.virtual import VirtualClock
 from devmind.seeding import exam_seeds
@@ -101,9 +101,7 @@ def results(monkeypatch: pytest.MonkeyPatch, agent: Agent, context: Any, knowing
         monkeypatch.setattr(exam, name, lambda agent, who=who: who)
     stage = MemoryStage()
     return {
-        "skills": [
-            examine_skill(stage, pick_skills(stage, NAME)[0], agent, context, "glimpse").result(100).model_dump()
-        ]
+        "skills": [measure_skill(stage, pick_skills(stage, NAME)[0], agent, context.glimpse()).result(100).model_dump()]
     }
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.stage import Context
 from stages.voice.caregiver.speech import NEW_WORDS
 from stages.voice.codec import TOKENS, levels_of
@@ -31,16 +32,21 @@ KNOWN_BY = 300
 """Utterances of lessons on which the baselines are counted."""
 
 
-def token_measures(agent: Agent, context: Context, level: str) -> list[Measure]:
+def token_exam(agent: Agent, context: Context) -> Exam:
     """One value an utterance: nats a token of its codes, predicted by the trunk one after another."""
     if NEXT_CODE not in agent.heads:
-        return []
-    speech = of_exam("echo exam", context, ASKED, NEW_WORDS, level)
+        return Exam([])
+    speech = of_exam("echo exam", context, ASKED, NEW_WORDS)
     sound, counts = in_a_row(speech.waves)
     page, ends = pages(agent, sound), TOKENS * counts
     values = _mean(_by(agent, page), ends)
-    floors: dict[str, float] = {}
-    if level == "full":
+    measure = Measure(
+        TOLD, "nats a token", values.double().numpy(), 20.0, 0.0, higher_is_better=False,
+        episodes=heard(list(speech.waves)), groups=speech.groups,
+        note=f"tokens of 25 ms of words that no lesson spoke, by {speech.speaker} in voices of no lesson",
+    )  # fmt: skip
+
+    def complete() -> list[Measure]:
         known, lengths = in_a_row(utterances(context).waves[:KNOWN_BY])
         counted = Counted.of(pages(agent, known), TOKENS * lengths)
         floors = {
@@ -48,14 +54,9 @@ def token_measures(agent: Agent, context: Context, level: str) -> list[Measure]:
             BEFORE_IT: float(_mean(counted.nats(page, True), ends).mean()),
             UNTAUGHT: float(_mean(_by(untaught(agent), page), ends).mean()),
         }
-    return [
-        Measure(
-            TOLD, "nats a token", values.double().numpy(), float(floors.get(EACH, 20.0)), 0.0, floors,
-            higher_is_better=False, episodes=heard(list(speech.waves)),
-            groups=speech.groups,
-            note=f"tokens of 25 ms of words that no lesson spoke, by {speech.speaker} in voices of no lesson",
-        )
-    ]  # fmt: skip
+        return [replace(measure, chance=floors[EACH], floors=floors)]
+
+    return Exam([measure], complete)
 
 
 def pages(agent: Agent, sound: Tensor) -> Tensor:
