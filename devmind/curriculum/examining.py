@@ -87,27 +87,18 @@ def examination(agent: Agent) -> Iterator[None]:
         agent.train(training)
 
 
-def examine_skill(stage: Stage, skill: Skill, agent: Agent, context: Context) -> Examined:
-    """Hold the full exam of one skill.
+def examine_skill(
+    stage: Stage,
+    skill: Skill,
+    agent: Agent,
+    context: Context,
+    measures_of: Callable[[Exam], Sequence[Measure]] = Exam.in_full,
+) -> Examined:
+    """Hold the exam of one skill: in full, or of the agent alone (`Exam.alone`); a glimpse has `context.glimpse()`.
 
     Raises:
         ExamError: the exam is none, or it has two measures of one name, of which one would be lost.
     """
-    return _examined(stage, skill, agent, context, Exam.in_full)
-
-
-def measure_skill(stage: Stage, skill: Skill, agent: Agent, context: Context) -> Examined:
-    """Measure the agent alone in one skill, as retention does; with `context.glimpse()` on a fifth of the episodes.
-
-    Raises:
-        ExamError: as `examine_skill`.
-    """
-    return _examined(stage, skill, agent, context, Exam.alone)
-
-
-def _examined(
-    stage: Stage, skill: Skill, agent: Agent, context: Context, measures_of: Callable[[Exam], Sequence[Measure]]
-) -> Examined:
     with examination(agent), noting() as noted:
         found = measures_of(hold(skill, agent, context))
     names = [measure.name for measure in found]

@@ -24,8 +24,8 @@ from devmind.agent.device import place
 from devmind.agent.threads import stepping_threads
 from devmind.checkpointing.lock import LOCK, locked
 from devmind.config import TRIAL_SIZES
-from devmind.curriculum.exam import Measure
-from devmind.curriculum.examining import examine_skill, measure_skill, pick_skills
+from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.examining import examine_skill, pick_skills
 from devmind.curriculum.progress import ExamsProgress, Rolled, RolloutClock, say
 from devmind.curriculum.stage import Context, Stage
 from devmind.curriculum.timing import peak_memory_mb
@@ -75,7 +75,7 @@ def hold(due: Due, agent: Agent, context: Context, watch: Watch | None = None) -
         if due.before is None:
             measures = examine_skill(due.stage, skill, agent, context).measures
         else:
-            again = measure_skill(due.stage, skill, agent, context).measures
+            again = examine_skill(due.stage, skill, agent, context, Exam.alone).measures
             beside = _beside(again, due.before)
             measures = examine_skill(due.stage, skill, agent, context).measures if beside is None else beside
     return Held(measures, time.monotonic() - begun, peak_memory_mb())

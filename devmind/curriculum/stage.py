@@ -35,8 +35,6 @@ def names_in(what: str, given: Sequence[str]) -> tuple[str, ...]:
 
 Scalars = Mapping[str, "Tensor | float"]
 """The numbers that a step reports, by name; `devmind watch` and the report draw them."""
-GLIMPSE = 5
-"""A glimpse has one in so many of an exam's episodes."""
 ROWS_SHARE = 0.25
 """The share of a lesson's rows that its rehearsals have."""
 
@@ -109,7 +107,7 @@ class Context:
 
     def glimpse(self) -> Context:
         """The context of exams with a fifth of their episodes."""
-        return replace(self, one_in=GLIMPSE)
+        return replace(self, one_in=5)
 
 
 class Batches:

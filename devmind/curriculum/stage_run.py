@@ -21,7 +21,8 @@ from devmind.config import RunConfig
 from devmind.curriculum import results as made
 from devmind.curriculum.ablation import Control, compared, differences, fresh_parts, identity_trunk
 from devmind.curriculum.attempts import Outcome, kept, put_aside
-from devmind.curriculum.examining import Examined, decide, glimpse_notes, measure_skill
+from devmind.curriculum.exam import Exam
+from devmind.curriculum.examining import Examined, decide, examine_skill, glimpse_notes
 from devmind.curriculum.finished import RunResult, finished_run, found_path, identity, kept_path, result
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import check_pins, own, pins, recorded_threads, refuse_leftovers, same_exams, versions
@@ -259,7 +260,7 @@ class StageRun:
         beside: dict[str, dict[str, Any]] = {}
         for skill in self.stage.skills:
             if skill.name in lesson.skills:
-                item = measure_skill(self.stage, skill, agent, self.context.glimpse())
+                item = examine_skill(self.stage, skill, agent, self.context.glimpse(), Exam.alone)
                 shown |= {name: round(measure.score, 4) for name, measure in item.measures.items()}
                 beside |= glimpse_notes(item, self.context)
         if shown:

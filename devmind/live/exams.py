@@ -25,8 +25,8 @@ from devmind.acting.in_life import unasked, unpictured
 from devmind.acting.rollout import Actions, acting_through
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
-from devmind.curriculum.exam import Measure
-from devmind.curriculum.examining import Examined, measure_skill
+from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.examining import Examined, examine_skill
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import ExamError
 from devmind.live.loop import Tick
@@ -336,4 +336,4 @@ def _examine_by(
 ) -> tuple[Examined, _ReplaceActors]:
     actors = _ReplaceActors(way, Comparison())
     with acting_through(actors):
-        return measure_skill(stage, skill, agent, context), actors
+        return examine_skill(stage, skill, agent, context, Exam.alone), actors

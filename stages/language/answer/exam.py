@@ -12,7 +12,7 @@ import numpy as np
 from devmind.agent.agent import Agent
 from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exam, Exhibit, Measure
+from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.report.exhibits import png
@@ -48,7 +48,8 @@ def examine(agent: Agent, context: Context) -> Exam:
     )
 
 
-def _exam(agent: Agent, name: str, questions: Questions, rules: Callable[[], Rules]) -> Exam:
+@in_parts
+def _exam(agent: Agent, name: str, questions: Questions, rules: Callable[[], Rules]) -> Parts:
     senses = {SIGHT: questions.shown.sight, TEXT: questions.questions}
     replies, confidence = sure_answers(agent, senses, LONGEST)
     right = _right(replies, questions)
@@ -56,19 +57,16 @@ def _exam(agent: Agent, name: str, questions: Questions, rules: Callable[[], Rul
         name, "answered rightly", right, chance=0.0, ceiling=1.0, rate=True, note=NOTE[name],
         episodes=identities({SIGHT: senses[SIGHT], TEXT: senses[TEXT]}),
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        kinds = np.array(questions.kinds)
-        rows = {f"asked for {kind}": float(right[kinds == kind].mean()) for kind in ASKED if (kinds == kind).any()}
-        rows[SURE] = calibration_error(confidence, right)
-        rows["sight off"] = float(_right(answers(agent, {TEXT: questions.questions}, LONGEST), questions).mean())
-        floors = {
-            "the question alone": float(_right(rules().unseen(questions), questions).mean()),
-            **{name: float(_right(replies, questions).mean()) for name, replies in rules().seen(questions).items()},
-        }
-        return [replace(measure, floors=floors, rows=rows, exhibits=_mistakes(questions, right, replies))]
-
-    return Exam([measure], complete)
+    yield [measure]
+    kinds = np.array(questions.kinds)
+    rows = {f"asked for {kind}": float(right[kinds == kind].mean()) for kind in ASKED if (kinds == kind).any()}
+    rows[SURE] = calibration_error(confidence, right)
+    rows["sight off"] = float(_right(answers(agent, {TEXT: questions.questions}, LONGEST), questions).mean())
+    floors = {
+        "the question alone": float(_right(rules().unseen(questions), questions).mean()),
+        **{name: float(_right(replies, questions).mean()) for name, replies in rules().seen(questions).items()},
+    }
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_mistakes(questions, right, replies))]
 
 
 def shown_in_lessons(context: Context, n: int) -> np.ndarray:

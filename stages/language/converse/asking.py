@@ -14,7 +14,7 @@ import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.algorithms.calibration import calibration_error
-from devmind.curriculum.exam import Exam, Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.stage import Context
 from devmind.report.exhibits import png
 from devmind.seeding import exam_seeds, lesson_seeds
@@ -34,10 +34,11 @@ NOTE = (
 )
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """One value a life. An agent without the heads for words taught once is not asked, and the gate says so."""
     if not answers_by_looks(agent):
-        return Exam([])
+        return
     n = context.episodes(EPISODES)
     of, strange = drawn(context, exam_seeds(n, context.seed, ASKS), exam=True)
     answer = TaughtLives(agent, of, untaught=strange).answered([WHAT] * n)
@@ -45,19 +46,16 @@ def examine(agent: Agent, context: Context) -> Exam:
     measure = Measure(
         ASKS, "asked or not, rightly", right.astype(float), 0.5, 1.0, rate=True, note=NOTE, episodes=of.episodes()
     )
-
-    def complete() -> list[Measure]:
-        unremembering = TaughtLives(agent, of, memory=False).answered([WHAT] * n)
-        rows = {
-            "asked about things that were never named": float(answer.asks[strange].mean()),
-            "asked about things that were named once": float(answer.asks[~strange].mean()),
-            "calibration error of its doubt": calibration_error(answer.doubt, _unnamed(answer.nearest, of, strange)),
-            "asked with memory off": float(unremembering.asks.mean()),
-        }
-        floors, mistakes = _floors(context, of, strange), _mistakes(of, strange, answer.asks)
-        return [replace(measure, floors=floors, rows=rows, exhibits=mistakes)]
-
-    return Exam([measure], complete)
+    yield [measure]
+    unremembering = TaughtLives(agent, of, memory=False).answered([WHAT] * n)
+    rows = {
+        "asked about things that were never named": float(answer.asks[strange].mean()),
+        "asked about things that were named once": float(answer.asks[~strange].mean()),
+        "calibration error of its doubt": calibration_error(answer.doubt, _unnamed(answer.nearest, of, strange)),
+        "asked with memory off": float(unremembering.asks.mean()),
+    }
+    floors, mistakes = _floors(context, of, strange), _mistakes(of, strange, answer.asks)
+    yield [replace(measure, floors=floors, rows=rows, exhibits=mistakes)]
 
 
 def drawn(context: Context, seeds: np.ndarray, exam: bool) -> tuple[Lives, np.ndarray]:

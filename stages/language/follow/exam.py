@@ -16,7 +16,7 @@ import numpy as np
 from devmind.acting import Policy
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
@@ -38,13 +38,14 @@ ELSEWHERE = "go to the grey box"
 """The other instruction, if all rooms have the same."""
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """The share of instructions that are carried out, by actions drawn as in a life (`head.Drawn`).
 
     Without MiniGrid nothing is measured, and the gate says so.
     """
     if not installed():
-        return Exam([])
+        return
     n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, NAME)
     values = played(seeds, following(agent))
@@ -53,21 +54,17 @@ def examine(agent: Agent, context: Context) -> Exam:
         "instruction carried out",
         values,
         chance=0.0,
-        ceiling=1.0,
         rate=True,
         reference="BabyAI 1.0: 0.99 from some 8,000 to 12,000 demonstrations of the bot",
         note=f"{ROOM}, new rooms; the bot's ceiling is in the rows",
         episodes=begun(seeds),
     )
-
-    def complete() -> list[Measure]:
-        floors, rows = _floors(agent, context, seeds), _rows(agent, context, seeds)
-        return [
-            replace(measure, floors=floors, rows=rows),
-            *(further(agent, context, name) for name in FURTHER),
-        ]
-
-    return Exam([measure], complete)
+    yield [measure]
+    floors, rows = _floors(agent, context, seeds), _rows(agent, context, seeds)
+    yield [
+        replace(measure, floors=floors, rows=rows),
+        *(further(agent, context, name) for name in FURTHER),
+    ]
 
 
 def further(agent: Agent, context: Context, name: str) -> Measure:
@@ -94,7 +91,6 @@ def further(agent: Agent, context: Context, name: str) -> Measure:
         "return, random to bot",
         scaled(drawn),
         chance=0.0,
-        ceiling=1.0,
         floors={
             "random": float(scaled(random)),
             "straight on": float(scaled(straight)),

@@ -12,7 +12,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exam, Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.moment import SIGHT_SIZE
@@ -41,7 +41,8 @@ LONGEST = 24
 NOTE = "six pairs of colour and noun that no lesson showed, each beside one of its colour and one of its noun"
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Say: the name of the thing looked at, in writing. Find: the named one of four things, by pointing."""
     n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, "name")
@@ -56,19 +57,16 @@ def examine(agent: Agent, context: Context) -> Exam:
         FIND, "found", (pointed_at == ahead.target).astype(float), 1 / THINGS, 1.0, rate=True, episodes=find_episodes,
         note=f"{NOTE}; the thing nearest to the cell pointed at counts",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        floors = _floors(context, looked_at, ahead)
-        blind = finds(agent, ahead, [UNNAMED] * n)[0] == ahead.target
-        rows = _rows(replies, looked_at, blind, answers(agent, {TEXT: [WHAT] * n}, LONGEST))
-        rows[SAY][SURE] = calibration_error(confidence, right)
-        rows[FIND][OF_CELL] = calibration_error(of_cell, pointed_at == ahead.target)
-        return [
-            replace(said, floors=floors[SAY], rows=rows[SAY], exhibits=_mistakes(looked_at, right, replies)),
-            replace(found, floors=floors[FIND], rows=rows[FIND]),
-        ]
-
-    return Exam([said, found], complete)
+    yield [said, found]
+    floors = _floors(context, looked_at, ahead)
+    blind = finds(agent, ahead, [UNNAMED] * n)[0] == ahead.target
+    rows = _rows(replies, looked_at, blind, answers(agent, {TEXT: [WHAT] * n}, LONGEST))
+    rows[SAY][SURE] = calibration_error(confidence, right)
+    rows[FIND][OF_CELL] = calibration_error(of_cell, pointed_at == ahead.target)
+    yield [
+        replace(said, floors=floors[SAY], rows=rows[SAY], exhibits=_mistakes(looked_at, right, replies)),
+        replace(found, floors=floors[FIND], rows=rows[FIND]),
+    ]
 
 
 def shown_in_lessons(context: Context, n: int) -> np.ndarray:

@@ -18,7 +18,7 @@ import numpy as np
 from devmind.acting.recall import OwnMemories, keys_of
 from devmind.agent.agent import Agent
 from devmind.algorithms.calibration import calibration_error
-from devmind.curriculum.exam import Exam, Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.memory import Memory, open_store
@@ -47,13 +47,14 @@ NOTE = (
 )
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """One value a life: whether the word is that of the thing; whether the thing nearest to the cell is the one meant.
 
     An agent without the two heads is not asked, and the gate says so.
     """
     if not answers_by_looks(agent):
-        return Exam([])
+        return
     n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, "new_words")
     near, ahead = (
@@ -65,16 +66,13 @@ def examine(agent: Agent, context: Context) -> Exam:
     words = np.array(answer.words)
     right = (words == near.asked).astype(float)
     said = Measure(SAID, "named correctly", right, 1 / THINGS, 1.0, rate=True, note=NOTE, episodes=near.episodes())
-
-    def complete() -> list[Measure]:
-        rules = Rules(context)
-        mistakes, rows = _mistakes(near, right, words), _said_rows(agent, near, answer.sure, right)
-        return [
-            replace(said, floors=rules.said(near), rows=rows, exhibits=mistakes),
-            replace(found, floors=rules.found(ahead), rows=_found_rows(agent, ahead)),
-        ]
-
-    return Exam([said, found], complete)
+    yield [said, found]
+    rules = Rules(context)
+    mistakes, rows = _mistakes(near, right, words), _said_rows(agent, near, answer.sure, right)
+    yield [
+        replace(said, floors=rules.said(near), rows=rows, exhibits=mistakes),
+        replace(found, floors=rules.found(ahead), rows=_found_rows(agent, ahead)),
+    ]
 
 
 class TaughtLives:

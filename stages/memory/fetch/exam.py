@@ -19,7 +19,7 @@ from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
@@ -36,7 +36,8 @@ GATE = Gate([Threshold(BY_TRUNK, 0.85, beats_twin=True)])
 OFF, WINDOW, BELIEFS, DEAF = "memory off", "beliefs off (window alone)", "window off (beliefs alone)", "words off"
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Share of episodes in which the first thing touched has the named colour, by the arc and by the trunk."""
     n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, NAME)
@@ -49,7 +50,6 @@ def examine(agent: Agent, context: Context) -> Exam:
         "episodes that touch the named colour first",
         hits_by_arc.astype(np.float64),
         chance=float((1 / things).mean()),
-        ceiling=1.0,
         rate=True,
         note="by the arc, which reaches for things in view",
         answered=arc.counts,
@@ -62,24 +62,21 @@ def examine(agent: Agent, context: Context) -> Exam:
         f"{DELAY_TICKS + 1} Moments behind them; chance is any of the things",
         answered=trunk.counts,
     )
-
-    def complete() -> list[Measure]:
-        few, rng = seeds[: max(8, n // 2)], numpy_rng("exam", NAME, "random")
-        rows = {
-            OFF: fetched(context, few, lambda: by_trunk(agent, short_term=False, beliefs=False)).mean(),
-            WINDOW: fetched(context, few, lambda: by_trunk(agent, beliefs=False)).mean(),
-            BELIEFS: fetched(context, few, lambda: by_trunk(agent, short_term=False)).mean(),
-            DEAF: fetched(context, few, lambda: by_trunk(agent, without=("words",))).mean(),
-        }
-        floors = {
-            "random": fetched(context, seeds, lambda: lambda senses, first: at_random(rng, len(first))).mean(),
-            "along the ray to where the colour was seen": fetched(context, seeds, Remembered).mean(),
-        }
-        ceiling = float(fetched(context, seeds, ByTruth).mean())
-        full = replace(by_what_is_seen, ceiling=ceiling, floors=floors)
-        return [full, replace(by_memory, ceiling=ceiling, floors=floors, rows=rows)]
-
-    return Exam([by_what_is_seen, by_memory], complete)
+    yield [by_what_is_seen, by_memory]
+    few, rng = seeds[: max(8, n // 2)], numpy_rng("exam", NAME, "random")
+    rows = {
+        OFF: fetched(context, few, lambda: by_trunk(agent, short_term=False, beliefs=False)).mean(),
+        WINDOW: fetched(context, few, lambda: by_trunk(agent, beliefs=False)).mean(),
+        BELIEFS: fetched(context, few, lambda: by_trunk(agent, short_term=False)).mean(),
+        DEAF: fetched(context, few, lambda: by_trunk(agent, without=("words",))).mean(),
+    }
+    floors = {
+        "random": fetched(context, seeds, lambda: lambda senses, first: at_random(rng, len(first))).mean(),
+        "along the ray to where the colour was seen": fetched(context, seeds, Remembered).mean(),
+    }
+    ceiling = float(fetched(context, seeds, ByTruth).mean())
+    full = replace(by_what_is_seen, ceiling=ceiling, floors=floors)
+    yield [full, replace(by_memory, ceiling=ceiling, floors=floors, rows=rows)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:

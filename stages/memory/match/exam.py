@@ -10,7 +10,7 @@ from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.agent.device import place
-from devmind.curriculum.exam import Exam, Exhibit, Measure, parted
+from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, in_parts, parted
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
@@ -33,7 +33,8 @@ def examine(agent: Agent, context: Context) -> Exam:
     return Exam.joined(_exam(agent, context, kind) for kind in KINDS)
 
 
-def _exam(agent: Agent, context: Context, kind: str) -> Exam:
+@in_parts
+def _exam(agent: Agent, context: Context, kind: str) -> Parts:
     sense = KINDS[kind]
     n = context.episodes(EPISODES)
     of = things(exam_seeds(n, context.seed, NAME, kind), HELD_OUT)
@@ -44,26 +45,22 @@ def _exam(agent: Agent, context: Context, kind: str) -> Exam:
         "right",
         (choices == targets).astype(np.float64),
         chance=1 / CHOICES,
-        ceiling=1.0,
         rate=True,
         note=f"{PAUSE} Moments with other things between, at most {LONGEST_TAUGHT} in lessons; combinations of shape, "
         "colour and texture that no lesson of names or matches showed",
         episodes=of.episodes(),
     )
-
-    def complete() -> list[Measure]:
-        untaught = place(Agent(agent.config), context.device).eval()
-        rows = {OFF: _right(chosen(agent, sense, moments, short_term=False), targets)}
-        if sense == "sound" and never_met(agent.config.trained_on, TONES):
-            rows |= parted((choices == targets).astype(np.float64), unheard(of.size_m[:, 0]), "of tones")
-        floors = {
-            "untaught agent": _right(chosen(untaught, sense, moments), targets),
-            "nearest raw input": _right(nearest(sense, moments), targets),
-            "always the first": _right(np.zeros(n, np.int64), targets),
-        }
-        return [replace(measure, floors=floors, rows=rows, exhibits=(_shown(choices == targets),))]
-
-    return Exam([measure], complete)
+    yield [measure]
+    untaught = place(Agent(agent.config), context.device).eval()
+    rows = {OFF: _right(chosen(agent, sense, moments, short_term=False), targets)}
+    if sense == "sound" and never_met(agent.config.trained_on, TONES):
+        rows |= parted((choices == targets).astype(np.float64), unheard(of.size_m[:, 0]), "of tones")
+    floors = {
+        "untaught agent": _right(chosen(untaught, sense, moments), targets),
+        "nearest raw input": _right(nearest(sense, moments), targets),
+        "always the first": _right(np.zeros(n, np.int64), targets),
+    }
+    yield [replace(measure, floors=floors, rows=rows, exhibits=(_shown(choices == targets),))]
 
 
 def chosen(agent: Agent, sense: str, moments: np.ndarray, short_term: bool = True) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 from devmind.acting import Policy, Senses, rollout
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
@@ -54,7 +54,8 @@ def examine(agent: Agent, context: Context) -> Exam:
     return Exam.joined(exams)
 
 
-def _exam(agent: Agent, context: Context, name: str, note: str) -> Exam:
+@in_parts
+def _exam(agent: Agent, context: Context, name: str, note: str) -> Parts:
     n = context.episodes(EPISODES, BESIDE)
     few = min(n, context.episodes(BESIDE))
     right = arrived(context, name, n, short_term.agent_policy(agent))
@@ -63,25 +64,21 @@ def _exam(agent: Agent, context: Context, name: str, note: str) -> Exam:
         "arrived",
         right,
         chance=0.5,
-        ceiling=1.0,
         rate=True,
         reference="0.5 without memory" + (" (Ni et al., 2023)" if name == T_MAZE else ""),
         note=NO_STORE + note,
         **_which(context, name, n),
     )
-
-    def complete() -> list[Measure]:
-        rows = {SHORT_OFF: float(arrived(context, name, few, short_term.agent_policy(agent, short_term=False)).mean())}
-        rows |= _of_unseen_sizes(agent, context) if name == S13 else {}
-        if name == T_MAZE:
-            child = short_term.agent_policy(agent)
-            rows[f"corridors of {PHASES}"] = float(arrived(context, name, few, child, PHASES).mean())
-        floors = {
-            title: float(arrived(context, name, few, policy).mean()) for title, policy in _floors(context, name).items()
-        }
-        return [replace(measure, floors=floors, rows=rows)]
-
-    return Exam([measure], complete)
+    yield [measure]
+    rows = {SHORT_OFF: float(arrived(context, name, few, short_term.agent_policy(agent, short_term=False)).mean())}
+    rows |= _of_unseen_sizes(agent, context) if name == S13 else {}
+    if name == T_MAZE:
+        child = short_term.agent_policy(agent)
+        rows[f"corridors of {PHASES}"] = float(arrived(context, name, few, child, PHASES).mean())
+    floors = {
+        title: float(arrived(context, name, few, policy).mean()) for title, policy in _floors(context, name).items()
+    }
+    yield [replace(measure, floors=floors, rows=rows)]
 
 
 def _which(context: Context, name: str, n: int) -> dict[str, Any]:

@@ -182,7 +182,6 @@ def _unmoved(replies: Answers) -> Measure:
         "right before looking",
         right.astype(np.float64),
         chance=1 / len(PLACES),
-        ceiling=1.0,
         rate=True,
         rows=rows,
         episodes=replies.episodes,
@@ -204,7 +203,6 @@ def _moved(kind: str, replies: Answers) -> Measure:
         "an answer other than the place found empty",
         _elsewhere(replies, BOTH),
         chance=CHANCE_ELSEWHERE,
-        ceiling=1.0,
         rate=True,
         rows={
             "right before looking": replies.share(BOTH, BEFORE_LOOKING, replies.true),

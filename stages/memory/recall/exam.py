@@ -24,7 +24,7 @@ from devmind.agent.batch import collate
 from devmind.agent.device import place
 from devmind.agent.pointing import pointed_at
 from devmind.agent.taps import Percepts
-from devmind.curriculum.exam import Exam, Measure, parted
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts, parted
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.memory import Memory, open_store
@@ -94,7 +94,8 @@ def examine(agent: Agent, context: Context) -> Exam:
     )
 
 
-def _exam(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, note: str) -> Exam:
+@in_parts
+def _exam(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, note: str) -> Parts:
     """One value a life, the share of the asked things that are called correctly.
 
     Args:
@@ -105,22 +106,19 @@ def _exam(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, note
     right = (getattr(both, head)[:, :ASKED] == targets).astype(np.float64)
     chance = 1 / (len(NAMES) if head == "said" else THINGS)
     measure = Measure(name, "called correctly", right.mean(1), chance, 1.0, note=note, episodes=of.episodes(THINGS))
-
-    def complete() -> list[Measure]:
-        rows = _rows(agent, of, words, head)
-        if head == "copied":
-            rows |= {"points at nothing for things never named": float((both.copied[:, ASKED:] == "").mean())}
-        elif pairs_kept(agent.config.trained_on):
-            left = not_joined(of.colour, of.answer)[:, :ASKED]
-            rows |= parted(right.reshape(-1), left.reshape(-1), "of names with a colour")
-        floors = {
-            "most frequent name": _right(_most_frequent(words), targets),
-            "name of the nearest key": _right(both.nearest[:, :ASKED], targets),
-            **_without_learning(agent, of, words),
-        }
-        return [replace(measure, floors=floors, rows=rows)]
-
-    return Exam([measure], complete)
+    yield [measure]
+    rows = _rows(agent, of, words, head)
+    if head == "copied":
+        rows |= {"points at nothing for things never named": float((both.copied[:, ASKED:] == "").mean())}
+    elif pairs_kept(agent.config.trained_on):
+        left = not_joined(of.colour, of.answer)[:, :ASKED]
+        rows |= parted(right.reshape(-1), left.reshape(-1), "of names with a colour")
+    floors = {
+        "most frequent name": _right(_most_frequent(words), targets),
+        "name of the nearest key": _right(both.nearest[:, :ASKED], targets),
+        **_without_learning(agent, of, words),
+    }
+    yield [replace(measure, floors=floors, rows=rows)]
 
 
 def _of_doubles(agent: Agent, context: Context, note: str) -> Measure:

@@ -9,7 +9,7 @@ import numpy as np
 from devmind.acting import Policy, Senses
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
@@ -24,7 +24,8 @@ EPISODES, BESIDE = 1000, 400
 GATE = Gate([Threshold(NAME, 0.9)])
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """POPGym's return, -1..1, over a deck of 52 cards."""
     n = context.episodes(EPISODES, BESIDE)
     few = min(n, context.episodes(BESIDE))
@@ -33,22 +34,18 @@ def examine(agent: Agent, context: Context) -> Exam:
         "return",
         dealt(context, n, short_term.agent_policy(agent)),
         chance=-0.5,
-        ceiling=1.0,
         reference="a GRU of the same size and lesson (docs/memory-stage.md)",
         note=NO_STORE,
         episodes=of_worlds(context.make_world, NAME, LEVEL, exam_seeds(n, context.seed, NAME)),
     )
-
-    def complete() -> list[Measure]:
-        rows = {SHORT_OFF: float(dealt(context, few, short_term.agent_policy(agent, short_term=False)).mean())}
-        players = {
-            "random": short_term.at_random(SUITS, context.seed, NAME),
-            "the next suit": short_term.choosing(_another),
-        }
-        floors = {name: float(dealt(context, few, policy).mean()) for name, policy in players.items()}
-        return [replace(measure, floors=floors, rows=rows)]
-
-    return Exam([measure], complete)
+    yield [measure]
+    rows = {SHORT_OFF: float(dealt(context, few, short_term.agent_policy(agent, short_term=False)).mean())}
+    players = {
+        "random": short_term.at_random(SUITS, context.seed, NAME),
+        "the next suit": short_term.choosing(_another),
+    }
+    floors = {name: float(dealt(context, few, policy).mean()) for name, policy in players.items()}
+    yield [replace(measure, floors=floors, rows=rows)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:

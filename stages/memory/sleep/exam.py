@@ -107,7 +107,6 @@ def examine(agent: Agent, context: Context) -> Exam:
                 "share of the gain",
                 shares(awake, before, after),
                 chance=0.0,
-                ceiling=1.0,
                 floors={"no sleep": 0.0},
                 note=note,
                 rows={name: float(value) for name, value in rows.items()},

@@ -18,7 +18,7 @@ from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, torch_generator
@@ -78,7 +78,8 @@ class Tables:
         return of_worlds(self.context.make_world, "tabletop", self.level, self.seeds)
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """The share of tables sorted, of two things, of three, and of three of which one is moved; and how many more tables
     are sorted than by trajectories alone.
     """
@@ -117,24 +118,21 @@ def examine(agent: Agent, context: Context) -> Exam:
         note="paired on each table of three things; the control denoises points alone, by a network of the same "
         "size in the same head, taught as long on the same batches, and replans for the same reasons; goal 0.25",
     )
-
-    def complete() -> list[Measure]:
-        with changed(agent, way=TRAJECTORY):
-            alone = two.few(FEWER).sorted_by(_actor(agent, two.few(FEWER)))
-        floors = {name: _floors(agent, tables) for name, tables in ((TWO, two), (THREE, three), (REPLANNED, moved))}
-        rows = {
-            TWO: {"trajectory only": float(alone.mean()), **_imagined(agent, two)},
-            THREE: {
-                "trajectory only": float(control.mean()),
-                **_imagined(agent, three),
-                **_rows(agent, three, ours["three"]),
-            },
-            REPLANNED: {},
-        }
-        full = [replace(measure, floors=floors[name], rows=rows[name]) for name, measure in measures.items()]
-        return [*full, above]
-
-    return Exam([*measures.values(), above], complete)
+    yield [*measures.values(), above]
+    with changed(agent, way=TRAJECTORY):
+        alone = two.few(FEWER).sorted_by(_actor(agent, two.few(FEWER)))
+    floors = {name: _floors(agent, tables) for name, tables in ((TWO, two), (THREE, three), (REPLANNED, moved))}
+    rows = {
+        TWO: {"trajectory only": float(alone.mean()), **_imagined(agent, two)},
+        THREE: {
+            "trajectory only": float(control.mean()),
+            **_imagined(agent, three),
+            **_rows(agent, three, ours["three"]),
+        },
+        REPLANNED: {},
+    }
+    full = [replace(measure, floors=floors[name], rows=rows[name]) for name, measure in measures.items()]
+    yield [*full, above]
 
 
 def taught(context: Context, n: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import by_size
 from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exam, Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
@@ -39,7 +39,8 @@ TICKS = by_size(12_000, tiny=4_000)
 NOTE = "plans cut from the oracle's trips; half are sound and half have one flaw"
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Told apart: for each flawed plan, the share of sound ones that the judge thinks better (the mean is the area
     under the ROC curve). Reason: whether a flawed plan is refused for its own reason.
     """
@@ -52,15 +53,12 @@ def examine(agent: Agent, context: Context) -> Exam:
     named = Measure(
         REASON, "refused for the right reason", right, 1 / (1 + len(REASONS)), 1.0, rate=True, note=NOTE, episodes=met
     )
-
-    def complete() -> list[Measure]:
-        floors, rows = _floors(plans), _rows(plans, judged)
-        return [
-            replace(told, floors=floors[TOLD], rows=rows[TOLD] | _of_the_planner(agent, context)),
-            replace(named, floors=floors[REASON], rows=rows[REASON], exhibits=_mistakes(plans, reason)),
-        ]
-
-    return Exam([told, named], complete)
+    yield [told, named]
+    floors, rows = _floors(plans), _rows(plans, judged)
+    yield [
+        replace(told, floors=floors[TOLD], rows=rows[TOLD] | _of_the_planner(agent, context)),
+        replace(named, floors=floors[REASON], rows=rows[REASON], exhibits=_mistakes(plans, reason)),
+    ]
 
 
 def taught(context: Context, n: int) -> np.ndarray:

@@ -26,7 +26,7 @@ from devmind.agent.plans import Lack
 from devmind.agent.threads import stepping_threads
 from devmind.algorithms.grid import COLOURS, KINDS, thing, truth
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
@@ -333,7 +333,8 @@ def drawn(context: Context, n: int) -> list[Case]:
     return cases(seeds, numpy_rng(context.seed, NAME, "asking"))
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Whether the agent asks when, and only when, it has to; and whether it does the instruction once answered."""
     drawn_cases = drawn(context, context.episodes(EPISODES))
     went = gone(drawn_cases, by_agent(agent))
@@ -353,12 +354,9 @@ def examine(agent: Agent, context: Context) -> Exam:
         note=f"instructions that leave something open, within {TICKS} ticks; the answer is the meaning of the "
         "word, or the first door on the way",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        floors, rows = _floors(agent, context, drawn_cases), _rows(drawn_cases, went, right, done)
-        return [replace(one, floors=floors[one.name], rows=rows[one.name]) for one in (asks, answered)]
-
-    return Exam([asks, answered], complete)
+    yield [asks, answered]
+    floors, rows = _floors(agent, context, drawn_cases), _rows(drawn_cases, went, right, done)
+    yield [replace(one, floors=floors[one.name], rows=rows[one.name]) for one in (asks, answered)]
 
 
 def _floors(agent: Agent, context: Context, drawn_cases: Sequence[Case]) -> dict[str, dict[str, float]]:

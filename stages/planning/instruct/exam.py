@@ -18,7 +18,7 @@ from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
 from devmind.algorithms.grid import COLOURS, KINDS, truth
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
@@ -157,7 +157,8 @@ def declined(agent: Agent, senses: Senses, sentences: Sequence[str]) -> np.ndarr
     return np.asarray(heard(agent, senses, sentences).declined.cpu().numpy())
 
 
-def _of_level(agent: Agent, context: Context, name: str) -> Exam:
+@in_parts
+def _of_level(agent: Agent, context: Context, name: str) -> Parts:
     where = LEVELS[name]
     seeds = exam_seeds(context.episodes(EPISODES), context.seed, name)
     values = done(where, seeds, by_agent(agent))
@@ -168,14 +169,11 @@ def _of_level(agent: Agent, context: Context, name: str) -> Exam:
         note=f"{where}, new rooms, each mission said once; a pattern by hand reads them without an error, as all are "
         "of one small grammar",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        few = seeds[: context.episodes(FEW)]
-        by_plan = done(where, seeds, lambda rooms: Planned(rooms.plans()))
-        floors = _floors(agent, context, name, seeds, few, by_plan)
-        return [replace(measure, floors=floors, rows=_rows(agent, context, name, seeds, values, few, by_plan))]
-
-    return Exam([measure], complete)
+    yield [measure]
+    few = seeds[: context.episodes(FEW)]
+    by_plan = done(where, seeds, lambda rooms: Planned(rooms.plans()))
+    floors = _floors(agent, context, name, seeds, few, by_plan)
+    yield [replace(measure, floors=floors, rows=_rows(agent, context, name, seeds, values, few, by_plan))]
 
 
 def _floors(

@@ -14,7 +14,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import by_size
 from devmind.agent.device import place
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
@@ -58,7 +58,8 @@ class Outcome:
         return Outcome(np.concatenate([one.arrived for one in parts]), np.concatenate([one.none for one in parts]))
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Whether the agent arrives although a passage closes, or the goal moves; and whether it says "there is no plan"
     where no way is left, and not where one is.
     """
@@ -87,22 +88,18 @@ def examine(agent: Agent, context: Context) -> Exam:
         )
     }
     no_way = _no_way(context, ours)
-
-    def complete() -> list[Measure]:
-        new = place(Agent(agent.config), context.device).eval()
-        others = {
-            OPEN_LOOP: silenced(agent, REPLANNING, lambda: _gone(agent, context, FEW, HAPPENS, fixed=True)),
-            CLOCK: silenced(agent, BELIEF, lambda: _gone(agent, context, FEWER, HAPPENS, believes=False)),
-            UNTAUGHT: _gone(new, context, FEWER, HAPPENS),
-        }
-        floors = {
-            what: {policy: float(outcomes[what].arrived.mean()) for policy, outcomes in others.items()}
-            for what in arrived
-        }
-        full = [replace(measure, floors=floors[what]) for what, measure in arrived.items()]
-        return [*full, replace(no_way, floors=_saying_no_way(others))]
-
-    return Exam([*arrived.values(), no_way], complete)
+    yield [*arrived.values(), no_way]
+    new = place(Agent(agent.config), context.device).eval()
+    others = {
+        OPEN_LOOP: silenced(agent, REPLANNING, lambda: _gone(agent, context, FEW, HAPPENS, fixed=True)),
+        CLOCK: silenced(agent, BELIEF, lambda: _gone(agent, context, FEWER, HAPPENS, believes=False)),
+        UNTAUGHT: _gone(new, context, FEWER, HAPPENS),
+    }
+    floors = {
+        what: {policy: float(outcomes[what].arrived.mean()) for policy, outcomes in others.items()} for what in arrived
+    }
+    full = [replace(measure, floors=floors[what]) for what, measure in arrived.items()]
+    yield [*full, replace(no_way, floors=_saying_no_way(others))]
 
 
 def _saying_no_way(others: dict[str, dict[str, Outcome]]) -> dict[str, float]:

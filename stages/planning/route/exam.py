@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
@@ -74,7 +74,8 @@ def taught(context: Context, n: int) -> np.ndarray:
     return of_lessons(context.make_world, n, context.seed, "pointmaze", lesson.LEVELS[context.config.size])
 
 
-def _maze(agent: Agent, context: Context, name: str) -> Exam:
+@in_parts
+def _maze(agent: Agent, context: Context, name: str) -> Parts:
     seeds = exam_seeds(context.episodes(EPISODES), context.seed, "route", name)
     actor = Actor(agent, len(seeds), effectors=[WALK])
     ours = walk(actor, context, name, seeds)
@@ -85,39 +86,36 @@ def _maze(agent: Agent, context: Context, name: str) -> Exam:
         answered=actor.counts, episodes=episodes,
     )  # fmt: skip
     spl = Measure(f"route/{name} SPL", "SPL", ours.spl, 0.0, 1.0, note=note, answered=actor.counts, episodes=episodes)
+    yield [arrived, spl]
+    data = lesson.shown(context)[lesson.LEVELS[context.config.size].index(name)]
+    floors = {
+        "straight on": walk(straight_on, context, name, seeds, rule=True),
+        "behaviour cloning (10 nearest)": walk(cloned(data), context, name, seeds, rule=True),
+    }
+    by_chance = walk(at_random(name), context, name, seeds)
+    ceiling = walk(trips.oracle(name), context, name, seeds)
+    few = seeds[: context.episodes(FEW)]
 
-    def complete() -> list[Measure]:
-        data = lesson.shown(context)[lesson.LEVELS[context.config.size].index(name)]
-        floors = {
-            "straight on": walk(straight_on, context, name, seeds, rule=True),
-            "behaviour cloning (10 nearest)": walk(cloned(data), context, name, seeds, rule=True),
-        }
-        by_chance = walk(at_random(name), context, name, seeds)
-        ceiling = walk(trips.oracle(name), context, name, seeds)
-        few = seeds[: context.episodes(FEW)]
+    def again() -> Walked:
+        return walk(Actor(agent, len(few), effectors=[WALK]), context, name, few)
 
-        def again() -> Walked:
-            return walk(Actor(agent, len(few), effectors=[WALK]), context, name, few)
+    ways = cloned(lesson.joined(context, data))
+    rows = {
+        "the oracle": ceiling,
+        "a rule: the ten nearest in the joined paths": walk(ways, context, name, seeds, rule=True),
+        **{condition: silenced(agent, what, again) for condition, what in SILENCED.items()},
+    }
 
-        ways = cloned(lesson.joined(context, data))
-        rows = {
-            "the oracle": ceiling,
-            "a rule: the ten nearest in the joined paths": walk(ways, context, name, seeds, rule=True),
-            **{condition: silenced(agent, what, again) for condition, what in SILENCED.items()},
-        }
+    def beside(measure: Measure, part: str) -> Measure:
+        def means(of: dict[str, Walked]) -> dict[str, float]:
+            return {way: float(getattr(walked, part).mean()) for way, walked in of.items()}
 
-        def beside(measure: Measure, part: str) -> Measure:
-            def means(of: dict[str, Walked]) -> dict[str, float]:
-                return {way: float(getattr(walked, part).mean()) for way, walked in of.items()}
+        chance, best = means({"chance": by_chance, "best": ceiling}).values()
+        return replace(measure, chance=chance, ceiling=best, floors=means(floors), rows=means(rows))
 
-            chance, best = means({"chance": by_chance, "best": ceiling}).values()
-            return replace(measure, chance=chance, ceiling=best, floors=means(floors), rows=means(rows))
-
-        full = beside(arrived, "arrived")
-        sound = _sound_rows(agent, context, name, seeds)
-        return [replace(full, rows={**full.rows, **sound}), beside(spl, "spl")]
-
-    return Exam([arrived, spl], complete)
+    full = beside(arrived, "arrived")
+    sound = _sound_rows(agent, context, name, seeds)
+    yield [replace(full, rows={**full.rows, **sound}), beside(spl, "spl")]
 
 
 def walk(

@@ -20,7 +20,7 @@ import numpy as np
 from devmind.acting import Actor, Policy, rollout
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
@@ -189,7 +189,8 @@ def _planned(
     )
 
 
-def _market(agent: Agent, context: Context, kind: str) -> Exam:
+@in_parts
+def _market(agent: Agent, context: Context, kind: str) -> Parts:
     seeds, market = exam_seeds(context.episodes(EPISODES), context.seed, NAME, kind), MARKETS[kind]
     by_rule = partial(_by_rule, context.make_world, kind, seeds=tuple(seeds.tolist()))
     own = traded(_policy(agent, len(seeds), kind), context, kind, seeds)
@@ -213,19 +214,16 @@ def _market(agent: Agent, context: Context, kind: str) -> Exam:
         note="paired on each price path; net worth: geometric mean after costs and tax, from 1; drawdown: mean of each "
         "path's largest; the arc trades alone, without the trunk",
     )
-
-    def complete() -> list[Measure]:
-        tried = {name: by_rule(rule) for name, rule in market.rules.items()}
-        floors = {name: float(value(one).mean()) for name, one in tried.items()}
-        policies = {AGENT: own, HOLD: tried[HOLD], market.against: best, TOLD_ALL: by_rule(told_all)}
-        policies["the informed rule"] = informed
-        rows = {f"score, {TOLD_ALL}": float(value(policies[TOLD_ALL]).mean())}
-        for name, one in policies.items():
-            rows[f"net worth, {name}"] = float(np.exp(one.growth.mean()))
-            rows[f"drawdown, {name}"] = float(one.drawdown.mean())
-        full = [replace(measure, floors=floors, rows=rows)]
-        if parts.TRADE_PLAN in agent.heads:
-            full.append(_planned(agent, context, kind, seeds, {AGENT: own, **tried}, informed))
-        return full
-
-    return Exam([measure], complete)
+    yield [measure]
+    tried = {name: by_rule(rule) for name, rule in market.rules.items()}
+    floors = {name: float(value(one).mean()) for name, one in tried.items()}
+    policies = {AGENT: own, HOLD: tried[HOLD], market.against: best, TOLD_ALL: by_rule(told_all)}
+    policies["the informed rule"] = informed
+    rows = {f"score, {TOLD_ALL}": float(value(policies[TOLD_ALL]).mean())}
+    for name, one in policies.items():
+        rows[f"net worth, {name}"] = float(np.exp(one.growth.mean()))
+        rows[f"drawdown, {name}"] = float(one.drawdown.mean())
+    full = [replace(measure, floors=floors, rows=rows)]
+    if parts.TRADE_PLAN in agent.heads:
+        full.append(_planned(agent, context, kind, seeds, {AGENT: own, **tried}, informed))
+    yield full

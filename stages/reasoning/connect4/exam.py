@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.worlds.boards import MnkRules
@@ -42,24 +42,22 @@ REFERENCE = (
 )
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Mistakes on the deciding set; in full on all sets, also for search alone, the network alone and rules."""
     deciding, *others = judged(context.data, context.scaled(POSITIONS), context.seed)
     positions = deciding.first(context.episodes(POSITIONS))
     measure = _measure("connect4", positions, mistakes(positions, agent, SIMULATIONS))
-
-    def complete() -> list[Measure]:
-        newborn = parts.untrained(agent)
-        players, rules, full = _beside(agent, newborn, measure, deciding)
-        measures = [full, _alone(deciding, players[ALONE], rules[CENTRE])]
-        if deciding.name == SETS[0]:
-            measures.append(_learned(deciding, players[TAUGHT], players[UNTRAINED]))
-        for one in others:
-            own = _measure(f"connect4/{one.name}", one, mistakes(one, agent, SIMULATIONS))
-            measures.append(_beside(agent, newborn, own, one)[-1])
-        return measures
-
-    return Exam([measure], complete)
+    yield [measure]
+    newborn = parts.untrained(agent)
+    players, rules, full = _beside(agent, newborn, measure, deciding)
+    measures = [full, _alone(deciding, players[ALONE], rules[CENTRE])]
+    if deciding.name == SETS[0]:
+        measures.append(_learned(deciding, players[TAUGHT], players[UNTRAINED]))
+    for one in others:
+        own = _measure(f"connect4/{one.name}", one, mistakes(one, agent, SIMULATIONS))
+        measures.append(_beside(agent, newborn, own, one)[-1])
+    yield measures
 
 
 def _beside(

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
@@ -25,7 +25,8 @@ ELSEWHERE = f"{NAME}/another position"
 GATE = Gate([Threshold(NAME, 0.90), Threshold(ELSEWHERE, 0.25, lower_is_better=True)])
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """The share of sentences that are true of the agent's own search, and of those about another position and its
     search.
     """
@@ -47,26 +48,23 @@ def examine(agent: Agent, context: Context) -> Exam:
         ceiling=0.0, rate=True, episodes=episodes, groups=groups, higher_is_better=False,
         note="a sentence that fits every position keeps its score here",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        # From the same tree that the agent sees: the skill is to read the tree and to spell.
-        by_template = float(right_of(own, templates).mean())
-        floors = {"canned sentence": canned, "a template filled in from the search": by_template}
-        best_replies = [_moves(text)[:1] == [best] for text, best in zip(texts, own.line[:, 0], strict=True)]
-        verbs = [_verb(text) == due(one) for text, one in zip(texts, own.value, strict=True)]
-        rows = {
-            "a sentence": np.mean([understood(text) is not None for text in texts]),
-            "the best reply": np.mean(best_replies),
-            "the right verb": np.mean(verbs),
-            "its own search with another position": right_of(own, said_of(agent, others, own.lookahead)).mean(),
-            "another search with its own position": right_of(own, said_of(agent, own.after, searches)).mean(),
-        }
-        return [
-            replace(own_measure, floors=floors, rows={name: float(value) for name, value in rows.items()}),
-            replace(of_another, floors={"canned sentence": canned}),
-        ]
-
-    return Exam([own_measure, of_another], complete)
+    yield [own_measure, of_another]
+    # From the same tree that the agent sees: the skill is to read the tree and to spell.
+    by_template = float(right_of(own, templates).mean())
+    floors = {"canned sentence": canned, "a template filled in from the search": by_template}
+    best_replies = [_moves(text)[:1] == [best] for text, best in zip(texts, own.line[:, 0], strict=True)]
+    verbs = [_verb(text) == due(one) for text, one in zip(texts, own.value, strict=True)]
+    rows = {
+        "a sentence": np.mean([understood(text) is not None for text in texts]),
+        "the best reply": np.mean(best_replies),
+        "the right verb": np.mean(verbs),
+        "its own search with another position": right_of(own, said_of(agent, others, own.lookahead)).mean(),
+        "another search with its own position": right_of(own, said_of(agent, own.after, searches)).mean(),
+    }
+    yield [
+        replace(own_measure, floors=floors, rows={name: float(value) for name, value in rows.items()}),
+        replace(of_another, floors={"canned sentence": canned}),
+    ]
 
 
 def own_moves(agent: Agent, seed: int) -> Moved:

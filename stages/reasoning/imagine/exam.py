@@ -15,7 +15,7 @@ from devmind.acting import Policy, Senses
 from devmind.acting.carts import MOST, carts, kept_up
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
@@ -43,7 +43,8 @@ def taught(context: Context, n: int) -> np.ndarray:
     return begun(context.make_world("cartpole", "", seeds))
 
 
-def _games(agent: Agent, context: Context) -> Exam:
+@in_parts
+def _games(agent: Agent, context: Context) -> Parts:
     game, whole = solve(TICTACTOE.rules), context.one_in == 1
     rows = np.flatnonzero(~game.ended & ((game.ply <= GLIMPSE_PLIES) | whole))
     simulations = DOMAINS["tictactoe"].simulations
@@ -55,26 +56,24 @@ def _games(agent: Agent, context: Context) -> Exam:
         note=f"{len(rows):,} positions; {simulations} simulations in a learned model",
     )  # fmt: skip
     if not whole:
-        return Exam([optimal])
+        yield [optimal]
+        return
     by_chance = np.concatenate([(game.endings(side=side) + 1) / 2 for side in (0, 1)])
     won = Measure(
         GAMES, "won 1, drawn 0.5", result(game, choice), chance=float(by_chance.mean()), ceiling=1.0,
         exhaustive=True, reference="a perfect player never loses",
         note="every game as either side against all replies, each counted once",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        others = {
-            ALONE: _played(agent, game, rows, 0),
-            UNTAUGHT: _played(parts.untrained(agent), game, rows, simulations),
-            "random": random(game, context.seed),
-            "win, block, centre, corner": by_rule(game),
-        }
-        positions = {name: float(game.best[rows, moves[rows]].mean()) for name, moves in others.items()}
-        games = {name: float(result(game, moves).mean()) for name, moves in others.items()}
-        return [replace(optimal, floors=positions), replace(won, floors=games)]
-
-    return Exam([optimal, won], complete)
+    yield [optimal, won]
+    others = {
+        ALONE: _played(agent, game, rows, 0),
+        UNTAUGHT: _played(parts.untrained(agent), game, rows, simulations),
+        "random": random(game, context.seed),
+        "win, block, centre, corner": by_rule(game),
+    }
+    positions = {name: float(game.best[rows, moves[rows]].mean()) for name, moves in others.items()}
+    games = {name: float(result(game, moves).mean()) for name, moves in others.items()}
+    yield [replace(optimal, floors=positions), replace(won, floors=games)]
 
 
 def _played(agent: Agent, game: SolvedGame, rows: np.ndarray, simulations: int) -> np.ndarray:
@@ -89,7 +88,8 @@ def result(game: SolvedGame, choice: np.ndarray) -> np.ndarray:
     return np.concatenate([(game.endings(choice, side) + 1) / 2 for side in (0, 1)])
 
 
-def _cartpole(agent: Agent, context: Context) -> Exam:
+@in_parts
+def _cartpole(agent: Agent, context: Context) -> Parts:
     n = context.episodes(EPISODES)
     seeds, simulations = exam_seeds(n, context.seed, CARTPOLE), DOMAINS["cartpole"].simulations
     measure = Measure(
@@ -97,19 +97,16 @@ def _cartpole(agent: Agent, context: Context) -> Exam:
         ceiling=MOST, episodes=begun(carts(seeds)), reference="CartPole-v1 counts as solved at 475",
         note=f"{simulations} simulations in a learned model, on the body's numbers",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        rng = numpy_rng(context.seed, CARTPOLE, "random")
-        players: dict[str, Policy] = {
-            ALONE: partial(_push, agent, 0),
-            UNTAUGHT: partial(_push, parts.untrained(agent), simulations),
-            "random": lambda senses, first: {"push": rng.integers(0, 2, n)},
-            "the sign of angle and turn": by_angle,
-        }
-        floors = {name: float(kept_up(seeds, policy).mean()) for name, policy in players.items()}
-        return [replace(measure, chance=floors["random"], floors=floors)]
-
-    return Exam([measure], complete)
+    yield [measure]
+    rng = numpy_rng(context.seed, CARTPOLE, "random")
+    players: dict[str, Policy] = {
+        ALONE: partial(_push, agent, 0),
+        UNTAUGHT: partial(_push, parts.untrained(agent), simulations),
+        "random": lambda senses, first: {"push": rng.integers(0, 2, n)},
+        "the sign of angle and turn": by_angle,
+    }
+    floors = {name: float(kept_up(seeds, policy).mean()) for name, policy in players.items()}
+    yield [replace(measure, chance=floors["random"], floors=floors)]
 
 
 def _push(agent: Agent, simulations: int, senses: Senses, first: np.ndarray) -> Actions:

@@ -18,7 +18,7 @@ from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
 from devmind.algorithms.grid import SIDE, UNSEEN
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
@@ -103,7 +103,8 @@ def blind(senses: Senses) -> np.ndarray:
     return np.full((len(senses["board"]), SIDE, SIDE), UNSEEN)
 
 
-def _of_kind(agent: Agent, context: Context, name: str) -> Exam:
+@in_parts
+def _of_kind(agent: Agent, context: Context, name: str) -> Parts:
     kind, n = KINDS[name], context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, name)
     own, rule = walked(kind, seeds, navigator(agent)), _frontier(kind, tuple(seeds.tolist()))
@@ -122,15 +123,12 @@ def _of_kind(agent: Agent, context: Context, name: str) -> Exam:
         episodes=episodes,
         note=f"the rule takes {mean:.1f} steps and reaches the goal in {rule.reached.mean():.3f} of the rooms",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        floors = _floors(agent, context, kind, seeds)
-        arrivals = {name: float(one.reached.mean()) for name, one in floors.items()}
-        taken = {name: float(one.steps.mean()) / mean for name, one in floors.items()}
-        rows = _rows(agent, context, kind, seeds)
-        return [replace(reached, floors=arrivals, rows=rows), replace(steps, floors=taken)]
-
-    return Exam([reached, steps], complete)
+    yield [reached, steps]
+    floors = _floors(agent, context, kind, seeds)
+    arrivals = {name: float(one.reached.mean()) for name, one in floors.items()}
+    taken = {name: float(one.steps.mean()) / mean for name, one in floors.items()}
+    rows = _rows(agent, context, kind, seeds)
+    yield [replace(reached, floors=arrivals, rows=rows), replace(steps, floors=taken)]
 
 
 @lru_cache(maxsize=8)

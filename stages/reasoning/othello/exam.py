@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from stages.reasoning import parts
@@ -20,7 +20,8 @@ GATE = Gate([Threshold("othello", None, beats_floor=True, lower_is_better=True)]
 TAUGHT, ALONE, UNTRAINED = "trained, with search", "network alone", "untrained, with search"
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Mistakes with search; in full also of the network alone, of search alone and of the most-discs rule."""
     one = endings(OTHELLO, context.episodes(POSITIONS), MADE, context.seed)
     measure = Measure(
@@ -28,17 +29,14 @@ def examine(agent: Agent, context: Context) -> Exam:
         rate=True, higher_is_better=False, reference="a solver makes none", episodes=one.episodes,
         note=f"ends of games after {MADE} moves by chance; {SIMULATIONS} simulations",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        rows = {
-            TAUGHT: float(measure.values.mean()),
-            ALONE: float(mistakes(one, agent, 0).mean()),
-            UNTRAINED: float(mistakes(one, parts.untrained(agent), SIMULATIONS).mean()),
-        }
-        floors = {"most discs turned": float(one.mistakes(most_discs(one)).mean()), UNTRAINED: rows[UNTRAINED]}
-        return [replace(measure, floors=floors, rows=rows)]
-
-    return Exam([measure], complete)
+    yield [measure]
+    rows = {
+        TAUGHT: float(measure.values.mean()),
+        ALONE: float(mistakes(one, agent, 0).mean()),
+        UNTRAINED: float(mistakes(one, parts.untrained(agent), SIMULATIONS).mean()),
+    }
+    floors = {"most discs turned": float(one.mistakes(most_discs(one)).mean()), UNTRAINED: rows[UNTRAINED]}
+    yield [replace(measure, floors=floors, rows=rows)]
 
 
 def most_discs(one: Judged) -> np.ndarray:

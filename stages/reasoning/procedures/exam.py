@@ -15,7 +15,7 @@ import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
@@ -60,7 +60,8 @@ def _committed(seed: int, rate: float, plan: str) -> float:
     return live(seed, rate, Forced(plan))[0]
 
 
-def _tileworld(agent: Agent, context: Context) -> Exam:
+@in_parts
+def _tileworld(agent: Agent, context: Context) -> Parts:
     n = context.episodes(WORLDS)
     seeds = exam_seeds(n, context.seed, NAME)
     # Drawn by name for each world, so that a glimpse asks about worlds of the full exam.
@@ -79,26 +80,23 @@ def _tileworld(agent: Agent, context: Context) -> Exam:
         reference="Kinny and Georgeff (1991): bold is better if changes are rare, cautious if they are frequent",
         note=f"Tileworld by plans; effectiveness is {own.mean():.3f}; the ceiling is the better of both in each world",
     )
-
-    def complete() -> list[Measure]:
-        rule = threshold(tuned(context.episodes(TUNING), context.seed))
-        floors = {
-            BOLD: float((bold - mean).mean()),
-            CAUTIOUS: float((cautious - mean).mean()),
-            REACTIVE: float(np.mean([reactive(*one) for one in worlds] - mean)),
-            RULE: float(np.mean([live(*one, worth=rule)[0] for one in worlds] - mean)),
-        }
-        order = np.argsort(speed)
-        slow, fast = order[: n // 3], order[-(n // 3) :]
-        rows = {
-            "bold, the slowest third": float((bold - mean)[slow].mean()),
-            "bold, the fastest third": float((bold - mean)[fast].mean()),
-            "agent, the slowest third": float((own - mean)[slow].mean()),
-            "agent, the fastest third": float((own - mean)[fast].mean()),
-        }
-        return [replace(measure, floors=floors, rows=rows)]
-
-    return Exam([measure], complete)
+    yield [measure]
+    rule = threshold(tuned(context.episodes(TUNING), context.seed))
+    floors = {
+        BOLD: float((bold - mean).mean()),
+        CAUTIOUS: float((cautious - mean).mean()),
+        REACTIVE: float(np.mean([reactive(*one) for one in worlds] - mean)),
+        RULE: float(np.mean([live(*one, worth=rule)[0] for one in worlds] - mean)),
+    }
+    order = np.argsort(speed)
+    slow, fast = order[: n // 3], order[-(n // 3) :]
+    rows = {
+        "bold, the slowest third": float((bold - mean)[slow].mean()),
+        "bold, the fastest third": float((bold - mean)[fast].mean()),
+        "agent, the slowest third": float((own - mean)[slow].mean()),
+        "agent, the fastest third": float((own - mean)[fast].mean()),
+    }
+    yield [replace(measure, floors=floors, rows=rows)]
 
 
 def threshold(most: float) -> Worth:
@@ -136,7 +134,6 @@ def _errand(agent: Agent, context: Context) -> Exam:
         "found, with a question only if one was needed",
         right,
         chance=(1 - moved) / len(hiding.PLACES),
-        ceiling=1.0,
         rate=True,
         episodes=np.concatenate(episodes),
         note="the baselines have perfect perception; an agent without the memory stage's tracker has no beliefs",

@@ -9,7 +9,7 @@ import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import EXAM_SEEDS_FROM, numpy_rng
@@ -27,7 +27,8 @@ WEIGHT, BATCH = 0.8, 4
 GATE = Gate([Threshold("puzzles", 0.95)])
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """The share solved within the budget, the share solved by a shortest solution, and the states evaluated."""
     lit = puzzles(context.episodes(PUZZLES), context.seed)
     fewest = Algebra.of(SIDE).shortest(lit).sum(-1)
@@ -38,7 +39,6 @@ def examine(agent: Agent, context: Context) -> Exam:
         "solved",
         np.array([way.actions is not None for way in ways], float),
         chance=0.0,
-        ceiling=1.0,
         rate=True,
         reference="algebra mod 2 solves all of them in the fewest presses",
         note=f"scrambles of 1 to {MOST} presses that no lesson showed; Q is evaluated on at most {NODES} states a "
@@ -46,7 +46,8 @@ def examine(agent: Agent, context: Context) -> Exam:
         episodes=episodes,
     )
     if context.one_in > 1:
-        return Exam([solved])
+        yield [solved]
+        return
     shortest = Measure(
         "puzzles/shortest", "solved in the fewest moves", _shortest(ways, fewest), chance=0.0, ceiling=1.0, rate=True,
         episodes=episodes,
@@ -55,17 +56,14 @@ def examine(agent: Agent, context: Context) -> Exam:
         "puzzles/nodes", "states visited", np.array([way.nodes for way in ways], float), chance=float(NODES),
         ceiling=1.0, higher_is_better=False, episodes=episodes, note=f"an unsolved puzzle counts its budget of {NODES}",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        floors, rows = _floors(lit, context.seed), _rows(agent, lit)
-        by_hand, hand = search(lit, lights_left), "A* on lights left"
-        return [
-            replace(solved, chance=floors["random presses"], floors=floors, rows=rows),
-            replace(shortest, floors={hand: float(_shortest(by_hand, fewest).mean())}),
-            replace(nodes, floors={hand: float(np.mean([way.nodes for way in by_hand]))}),
-        ]
-
-    return Exam([solved, shortest, nodes], complete)
+    yield [solved, shortest, nodes]
+    floors, rows = _floors(lit, context.seed), _rows(agent, lit)
+    by_hand, hand = search(lit, lights_left), "A* on lights left"
+    yield [
+        replace(solved, chance=floors["random presses"], floors=floors, rows=rows),
+        replace(shortest, floors={hand: float(_shortest(by_hand, fewest).mean())}),
+        replace(nodes, floors={hand: float(np.mean([way.nodes for way in by_hand]))}),
+    ]
 
 
 def taught(context: Context, n: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import by_size
 from devmind.bounds import data_files
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.errors import ConfigError
@@ -58,7 +58,8 @@ GATE = Gate(
 HAND, TABLED = "A* with Manhattan", "A* with pattern databases"
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """The share solved within the budget; in full also by a shortest solution, the nodes, and the 15-puzzle."""
     n, budget = context.episodes(PUZZLES), NODES[context.config.size]
     tiles, fewest = puzzles(n, context.seed)
@@ -69,32 +70,29 @@ def examine(agent: Agent, context: Context) -> Exam:
         reference="breadth-first search solves all in the fewest moves",
         note=f"8-puzzles that no lesson showed; Q is evaluated on at most {budget} states a puzzle",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        few = slice(max(8, n // 5))
-        by_hand = search(3, tiles[few], lambda states: manhattan(3, states), SEARCHED)
-        within = search(3, tiles[few], lambda states: manhattan(3, states), budget)
-        floors = {f"{HAND}, {budget} nodes": float(solved(within).mean())}
-        shortest = np.array(
-            [way.actions is not None and len(way.actions) == k for way, k in zip(ways, fewest, strict=True)]
-        )
-        nodes, hands = (np.array([way.nodes for way in each], float) for each in (ways[few], by_hand))
-        return [
-            replace(measure, floors=floors, rows=_rows(agent, tiles, budget)),
-            Measure(
-                "sliding/shortest", "solved in the fewest moves", shortest.astype(float), chance=0.0, ceiling=1.0,
-                floors=floors, rate=True, episodes=episodes, reference=f"{HAND} always, without a limit",
-            ),
-            Measure(
-                "sliding/nodes", f"nodes, divided by those of {HAND}", ratio(nodes, hands, FEWER),
-                chance=budget / hands.mean(), ceiling=float(fewest.mean() / hands.mean()), floors={HAND: 1.0},
-                higher_is_better=False, episodes=episodes[few],
-                note=f"{nodes.mean():.0f} by {hands.mean():.0f}; an unsolved puzzle counts its budget of {budget}",
-            ),
-            *fifteens(agent, context),
-        ]  # fmt: skip
-
-    return Exam([measure], complete)
+    yield [measure]
+    few = slice(max(8, n // 5))
+    by_hand = search(3, tiles[few], lambda states: manhattan(3, states), SEARCHED)
+    within = search(3, tiles[few], lambda states: manhattan(3, states), budget)
+    floors = {f"{HAND}, {budget} nodes": float(solved(within).mean())}
+    shortest = np.array(
+        [way.actions is not None and len(way.actions) == k for way, k in zip(ways, fewest, strict=True)]
+    )
+    nodes, hands = (np.array([way.nodes for way in each], float) for each in (ways[few], by_hand))
+    yield [
+        replace(measure, floors=floors, rows=_rows(agent, tiles, budget)),
+        Measure(
+            "sliding/shortest", "solved in the fewest moves", shortest.astype(float), chance=0.0, ceiling=1.0,
+            floors=floors, rate=True, episodes=episodes, reference=f"{HAND} always, without a limit",
+        ),
+        Measure(
+            "sliding/nodes", f"nodes, divided by those of {HAND}", ratio(nodes, hands, FEWER),
+            chance=budget / hands.mean(), ceiling=float(fewest.mean() / hands.mean()), floors={HAND: 1.0},
+            higher_is_better=False, episodes=episodes[few],
+            note=f"{nodes.mean():.0f} by {hands.mean():.0f}; an unsolved puzzle counts its budget of {budget}",
+        ),
+        *fifteens(agent, context),
+    ]  # fmt: skip
 
 
 def taught(context: Context, n: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from devmind.acting.carts import MOST, carts, kept_up
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
@@ -58,7 +58,8 @@ def _policy(agent: Agent, name: str, head: str = "") -> Policy:
     return worth_most(agent, head or drill.examined, drill.sense, drill.effector)
 
 
-def _cartpole(agent: Agent, context: Context) -> Exam:
+@in_parts
+def _cartpole(agent: Agent, context: Context) -> Parts:
     n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, CARTPOLE)
     measure = Measure(
@@ -67,20 +68,18 @@ def _cartpole(agent: Agent, context: Context) -> Exam:
         note="by a head on the body's numbers, without the trunk" + ("" if minigrid.installed() else ABSENT),
         episodes=begun(carts(seeds)),
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        rng = numpy_rng(context.seed, CARTPOLE, "random")
-        rules: Mapping[str, Policy] = {
-            "random": lambda senses, first: {"push": rng.integers(0, 2, n)},
-            "the sign of angle and turn": by_angle,
-        }
-        floors = _floors(rules, lambda policy: kept_up(seeds, policy))
-        return [replace(measure, chance=floors["random"], floors=floors)]
-
-    return Exam([measure], complete)
+    yield [measure]
+    rng = numpy_rng(context.seed, CARTPOLE, "random")
+    rules: Mapping[str, Policy] = {
+        "random": lambda senses, first: {"push": rng.integers(0, 2, n)},
+        "the sign of angle and turn": by_angle,
+    }
+    floors = _floors(rules, lambda policy: kept_up(seeds, policy))
+    yield [replace(measure, chance=floors["random"], floors=floors)]
 
 
-def _rooms(agent: Agent, context: Context) -> Exam:
+@in_parts
+def _rooms(agent: Agent, context: Context) -> Parts:
     """All starts, also in a glimpse."""
     seeds = all_starts(context.seed)
     best = float(shortest(seeds).mean())
@@ -89,19 +88,16 @@ def _rooms(agent: Agent, context: Context) -> Exam:
         reference=f"the shortest paths from all starts return {best:.3f} on average",
         note="every start, each once",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        rng = numpy_rng(context.seed, ROOMS, "random")
-        rules: Mapping[str, Policy] = {
-            "random": lambda senses, first: {"choose": rng.integers(0, minigrid.ACTIONS, len(seeds))},
-            "turn until the goal is in view": goal_in_view,
-        }
-        floors = _floors(rules, lambda policy: returns(policy, rooms(seeds)))
-        glance = found_way(seeds, _policy(agent, ROOMS, parts.CHOICE_GLANCES))
-        rows = {"without the trunk": float(glance.mean())}
-        return [replace(measure, chance=floors["random"], floors=floors, rows=rows)]
-
-    return Exam([measure], complete)
+    yield [measure]
+    rng = numpy_rng(context.seed, ROOMS, "random")
+    rules: Mapping[str, Policy] = {
+        "random": lambda senses, first: {"choose": rng.integers(0, minigrid.ACTIONS, len(seeds))},
+        "turn until the goal is in view": goal_in_view,
+    }
+    floors = _floors(rules, lambda policy: returns(policy, rooms(seeds)))
+    glance = found_way(seeds, _policy(agent, ROOMS, parts.CHOICE_GLANCES))
+    rows = {"without the trunk": float(glance.mean())}
+    yield [replace(measure, chance=floors["random"], floors=floors, rows=rows)]
 
 
 def found_way(seeds: np.ndarray, policy: Policy) -> np.ndarray:

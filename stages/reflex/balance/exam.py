@@ -11,7 +11,7 @@ from devmind.acting import Actor
 from devmind.acting.carts import MOST, carts, kept_up
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
@@ -20,7 +20,8 @@ EPISODES = 400
 GATE = Gate([Threshold("balance", 475.0)])
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Steps that the pole is kept up in each of 400 episodes of CartPole-v1."""
     n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, "balance")
@@ -36,13 +37,10 @@ def examine(agent: Agent, context: Context) -> Exam:
         answered=actor.counts,
         episodes=_begun(carts(seeds)),
     )
-
-    def complete() -> list[Measure]:
-        rng = numpy_rng(context.seed, "balance", "random")
-        by_chance = float(kept_up(seeds, lambda senses, first: {"push": rng.integers(0, 2, n)}).mean())
-        return [replace(measure, chance=by_chance, floors={"random": by_chance})]
-
-    return Exam([measure], complete)
+    yield [measure]
+    rng = numpy_rng(context.seed, "balance", "random")
+    by_chance = float(kept_up(seeds, lambda senses, first: {"push": rng.integers(0, 2, n)}).mean())
+    yield [replace(measure, chance=by_chance, floors={"random": by_chance})]
 
 
 def taught(context: Context, n: int) -> np.ndarray:

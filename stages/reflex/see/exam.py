@@ -15,7 +15,7 @@ from devmind.agent.batch import one_tick
 from devmind.algorithms.kernel_ridge import fit_kernel_classifier
 from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
@@ -40,7 +40,8 @@ def exam_pictures(agent: Agent, context: Context) -> tuple[Pictures, Pictures]:
     return unmet_pictures(pictures(context.data), agent.config.trained_on, context.seed)
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Share of unseen digits named correctly; floors: ridge on pixels, random features and untaught tokens, kernel
     ridge and nearest neighbours."""
     taught, unseen = exam_pictures(agent, context)
@@ -56,23 +57,19 @@ def examine(agent: Agent, context: Context) -> Exam:
         "digits named correctly",
         right.astype(np.float64),
         chance=0.1,
-        ceiling=1.0,
         rate=True,
         reference="a small convolutional net: 0.99 on MNIST digits (measured, 8,000 examples)",
         note=f"{unseen.source}; {len(unseen.labels)} held out of the lessons",
         episodes=identities({"picture": unseen.images}),
     )
     by_trunk = measure.of("see/see_trunk", _named(agent, "see_trunk", sight) == unseen.labels)
-
-    def complete() -> list[Measure]:
-        floors = _floors(agent, taught, unseen)
-        rows = {"ridge on this agent's sight tokens": _linear_row(agent, taught, unseen)}
-        wrong = np.flatnonzero(~right)[:8]
-        captions = [f"a {unseen.labels[i]}, taken for a {chosen[i]}" for i in wrong]
-        exhibits = picture_exhibits("failure", sight[wrong].numpy(), captions)
-        return [replace(measure, floors=floors, rows=rows, exhibits=exhibits), replace(by_trunk, floors=floors)]
-
-    return Exam([measure, by_trunk], complete)
+    yield [measure, by_trunk]
+    floors = _floors(agent, taught, unseen)
+    rows = {"ridge on this agent's sight tokens": _linear_row(agent, taught, unseen)}
+    wrong = np.flatnonzero(~right)[:8]
+    captions = [f"a {unseen.labels[i]}, taken for a {chosen[i]}" for i in wrong]
+    exhibits = picture_exhibits("failure", sight[wrong].numpy(), captions)
+    yield [replace(measure, floors=floors, rows=rows, exhibits=exhibits), replace(by_trunk, floors=floors)]
 
 
 def _named(agent: Agent, head: str, sight: Tensor) -> np.ndarray:

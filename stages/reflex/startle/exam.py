@@ -10,7 +10,7 @@ import numpy as np
 
 from devmind.acting import Policy
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
@@ -46,7 +46,8 @@ def withdrawal(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray
     return np.where(since < 0, before, np.where(since <= 1, during, AFTER))
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Share of bangs and looming objects with a withdrawal within a tick, and of quiet ticks with a false alarm."""
     n = context.episodes(STARTLE_EVENTS)
     seeds = startle_seeds(context, n)
@@ -73,31 +74,28 @@ def examine(agent: Agent, context: Context) -> Exam:
         measure.of(f"{measure.name}/move_trunk", values, answered=trunk_actor.counts, note=ARC_SILENCED)
         for measure, values in zip(measures, both, strict=True)
     ]
-
-    def complete() -> list[Measure]:
-        floors, rows = [dict[str, float](), dict[str, float]()], [dict[str, float](), dict[str, float]()]
-        rules: dict[str, Callable[[], Policy]] = {
-            "loudness threshold": partial(hand_rules.LoudOrGrowing, larger=np.inf),
-            "size threshold": partial(hand_rules.LoudOrGrowing, louder=np.inf),
-            "either threshold": hand_rules.LoudOrGrowing,
-            FLOOR: _by_untaught(agent, trial),
-        }
-        for name, rule in rules.items():
-            for k, values in enumerate(startled(trial.play(rule).watched, event)):
-                floors[k][name] = float(values.mean())
-        for off in ("sound", "sight"):
-            changed = trial.play(partial(arcs, agent, "move", [off]), n // 2)
-            for k, values in enumerate(startled(changed.watched, event[: n // 2])):
-                rows[k][f"{off} off"] = float(values.mean())
-        wrong = np.flatnonzero(event != NO_EVENT)[~answered][:SHOWN]
-        exhibits = strips("failure", played, wrong, [f"missed a {EVENTS[event[i]]}" for i in wrong])
-        return [
-            replace(measures[0], floors=floors[0], rows=rows[0] | measures[0].rows, exhibits=exhibits),
-            replace(measures[1], floors=floors[1], rows=rows[1] | measures[1].rows),
-            *(replace(measure, floors=floors[k]) for k, measure in enumerate(on_trunk)),
-        ]
-
-    return Exam([*measures, *on_trunk], complete)
+    yield [*measures, *on_trunk]
+    floors, rows = [dict[str, float](), dict[str, float]()], [dict[str, float](), dict[str, float]()]
+    rules: dict[str, Callable[[], Policy]] = {
+        "loudness threshold": partial(hand_rules.LoudOrGrowing, larger=np.inf),
+        "size threshold": partial(hand_rules.LoudOrGrowing, louder=np.inf),
+        "either threshold": hand_rules.LoudOrGrowing,
+        FLOOR: _by_untaught(agent, trial),
+    }
+    for name, rule in rules.items():
+        for k, values in enumerate(startled(trial.play(rule).watched, event)):
+            floors[k][name] = float(values.mean())
+    for off in ("sound", "sight"):
+        changed = trial.play(partial(arcs, agent, "move", [off]), n // 2)
+        for k, values in enumerate(startled(changed.watched, event[: n // 2])):
+            rows[k][f"{off} off"] = float(values.mean())
+    wrong = np.flatnonzero(event != NO_EVENT)[~answered][:SHOWN]
+    exhibits = strips("failure", played, wrong, [f"missed a {EVENTS[event[i]]}" for i in wrong])
+    yield [
+        replace(measures[0], floors=floors[0], rows=rows[0] | measures[0].rows, exhibits=exhibits),
+        replace(measures[1], floors=floors[1], rows=rows[1] | measures[1].rows),
+        *(replace(measure, floors=floors[k]) for k, measure in enumerate(on_trunk)),
+    ]
 
 
 def _by_kind(answered: np.ndarray, event: np.ndarray) -> dict[str, float]:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Exam, Exhibit, Measure
+from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.moment import TICK_SAMPLES
@@ -211,6 +211,7 @@ def _digits(agent: Agent, context: Context, others: Callable[[], Others]) -> Exa
     return _judged(DIGIT, repeats, waves, words[asked.labels], asked.speakers, named, by_others, 0.1, note)
 
 
+@in_parts
 def _judged(
     name: str,
     repeats: Repeated,
@@ -221,7 +222,7 @@ def _judged(
     by_others: Callable[[], Repeated],
     chance: float,
     note: str,
-) -> Exam:
+) -> Parts:
     """Whether each repetition is understood; beside those of others, and the originals."""
     echoed = repeats.sounds("agent")
     right = named(echoed) == words
@@ -230,14 +231,11 @@ def _judged(
         name, UNIT, right.astype(float), chance, 1.0, rate=True, note=note, episodes=heard(list(waves)),
         groups=np.unique(voices, return_inverse=True)[1],
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        floors = {other: share(by_others().sounds(other)) for other in by_others().by}
-        rows = {ORIGINAL: share(waves), PHASES: share(repeats.sounds(PHASES))}
-        captions = [f"{voice} says '{word}', then the echo" for voice, word in zip(voices, words, strict=True)]
-        return [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(waves, echoed, captions, right))]
-
-    return Exam([measure], complete)
+    yield [measure]
+    floors = {other: share(by_others().sounds(other)) for other in by_others().by}
+    rows = {ORIGINAL: share(waves), PHASES: share(repeats.sounds(PHASES))}
+    captions = [f"{voice} says '{word}', then the echo" for voice, word in zip(voices, words, strict=True)]
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(waves, echoed, captions, right))]
 
 
 def _flat_db(repeats: Repeated) -> float:

@@ -15,7 +15,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.algorithms.kernel_ridge import fit_kernel_classifier
 from devmind.algorithms.ridge import fit_ridge_classifier
-from devmind.curriculum.exam import Exam, Exhibit, Measure
+from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import derive_seed
@@ -102,7 +102,8 @@ def untaught(agent: Agent) -> Agent:
     return Agent(born).eval().to(agent.device)
 
 
-def _digits(agent: Agent, fresh: Callable[[], Agent], all_clips: Clips, context: Context) -> Exam:
+@in_parts
+def _digits(agent: Agent, fresh: Callable[[], Agent], all_clips: Clips, context: Context) -> Parts:
     unseen = all_clips.unmet(agent.config.trained_on)
     unseen = unseen.take(np.arange(0, len(unseen.labels), context.one_in))
     waves = [spoken(unseen, row) for row in range(len(unseen.labels))]
@@ -117,25 +118,22 @@ def _digits(agent: Agent, fresh: Callable[[], Agent], all_clips: Clips, context:
         note=f"new speakers: {', '.join(sorted(set(unseen.speakers)))}; the likeliest of ten words, no "
         "adaptation",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        floors, arc = _digit_floors(all_clips, unseen, waves), frames_of(agent, waves, [WORDS_ARC])[0][WORDS_ARC]
-        alone = frames_of(fresh(), waves, [WORDS])[0][WORDS]
-        floors[UNTAUGHT] = _share(likeliest(alone, counts, DIGITS), unseen.labels)
-        texts = read_off(found[WORDS], counts)
-        targets = [DIGITS[label] for label in unseen.labels]
-        rows = {
-            OFF: _share(likeliest(arc, counts, DIGITS), unseen.labels),
-            "without a list of ten words": float(np.mean([a == b for a, b in zip(texts, targets, strict=True)])),
-            "character errors without that list": _character_errors(texts, targets),
-        }
-        if by_writing:
-            rows[FRAMES] = _share(by_frames, unseen.labels)
-            by_arc = writing_of(agent, waves, [WRITTEN_ARC], DIGITS)
-            rows[OFF] = _share(by_arc[WRITTEN_ARC].likeliest, unseen.labels)
-        return [replace(measure, floors=floors, rows=rows, exhibits=_heard_digits(unseen, waves, chosen))]
-
-    return Exam([measure], complete)
+    yield [measure]
+    floors, arc = _digit_floors(all_clips, unseen, waves), frames_of(agent, waves, [WORDS_ARC])[0][WORDS_ARC]
+    alone = frames_of(fresh(), waves, [WORDS])[0][WORDS]
+    floors[UNTAUGHT] = _share(likeliest(alone, counts, DIGITS), unseen.labels)
+    texts = read_off(found[WORDS], counts)
+    targets = [DIGITS[label] for label in unseen.labels]
+    rows = {
+        OFF: _share(likeliest(arc, counts, DIGITS), unseen.labels),
+        "without a list of ten words": float(np.mean([a == b for a, b in zip(texts, targets, strict=True)])),
+        "character errors without that list": _character_errors(texts, targets),
+    }
+    if by_writing:
+        rows[FRAMES] = _share(by_frames, unseen.labels)
+        by_arc = writing_of(agent, waves, [WRITTEN_ARC], DIGITS)
+        rows[OFF] = _share(by_arc[WRITTEN_ARC].likeliest, unseen.labels)
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_heard_digits(unseen, waves, chosen))]
 
 
 def _share(names: np.ndarray, targets: np.ndarray) -> float:
@@ -174,7 +172,8 @@ def _heard_digits(unseen: Clips, waves: Sequence[np.ndarray], chosen: np.ndarray
     return tuple(exhibits)
 
 
-def _caregiver(agent: Agent, fresh: Callable[[], Agent], context: Context) -> Exam:
+@in_parts
+def _caregiver(agent: Agent, fresh: Callable[[], Agent], context: Context) -> Parts:
     speech = of_exam("hear_words exam", context, UTTERANCES, UNSEEN_PHRASES)
     found, counts = frames_of(agent, speech.waves, [WORDS])
     by_frames, by_writing = read_off(found[WORDS], counts), writing_of(agent, speech.waves, [WRITTEN])
@@ -184,22 +183,19 @@ def _caregiver(agent: Agent, fresh: Callable[[], Agent], context: Context) -> Ex
         CAREGIVER, "words wrong", rates, 1.0, 0.0, higher_is_better=False, episodes=heard(list(speech.waves)),
         groups=speech.groups, note=f"spoken by {speech.speaker}, in voices and phrases that no lesson had",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        floors = _caregiver_floors(utterances(context), speech)
-        floors[UNTAUGHT] = _wrong_by(fresh(), WORDS, speech)
-        rows = {
-            OFF: _wrong_by(agent, WORDS_ARC, speech),
-            "characters wrong": _character_errors(heard_texts, speech.texts),
-            "phrases without an error": float((rates == 0).mean()),
-        }
-        if by_writing:
-            rows[FRAMES] = float(_rates(by_frames, speech.texts).mean())
-            by_arc = writing_of(agent, speech.waves, [WRITTEN_ARC])
-            rows[OFF] = float(_rates(by_arc[WRITTEN_ARC].texts, speech.texts).mean())
-        return [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(speech, heard_texts, rates))]
-
-    return Exam([measure], complete)
+    yield [measure]
+    floors = _caregiver_floors(utterances(context), speech)
+    floors[UNTAUGHT] = _wrong_by(fresh(), WORDS, speech)
+    rows = {
+        OFF: _wrong_by(agent, WORDS_ARC, speech),
+        "characters wrong": _character_errors(heard_texts, speech.texts),
+        "phrases without an error": float((rates == 0).mean()),
+    }
+    if by_writing:
+        rows[FRAMES] = float(_rates(by_frames, speech.texts).mean())
+        by_arc = writing_of(agent, speech.waves, [WRITTEN_ARC])
+        rows[OFF] = float(_rates(by_arc[WRITTEN_ARC].texts, speech.texts).mean())
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(speech, heard_texts, rates))]
 
 
 def _wrong_by(agent: Agent, head: str, speech: Bank) -> float:
@@ -208,7 +204,8 @@ def _wrong_by(agent: Agent, head: str, speech: Bank) -> float:
     return float(_rates(read_off(found[head], counts), speech.texts).mean())
 
 
-def _naming(agent: Agent, fresh: Callable[[], Agent], context: Context) -> Exam:
+@in_parts
+def _naming(agent: Agent, fresh: Callable[[], Agent], context: Context) -> Parts:
     """Sentences such as "this is a cup", of which lessons had others alone, in voices of no lesson."""
     speech = of_exam("naming exam", context, SENTENCES, UNSEEN_NAMING)
     found, counts = frames_of(agent, speech.waves, [WORDS])
@@ -219,23 +216,20 @@ def _naming(agent: Agent, fresh: Callable[[], Agent], context: Context) -> Exam:
         groups=speech.groups,
         note=f"'{UNSEEN_NAMING[0]}' and others, spoken by {speech.speaker}, in voices and sentences that no lesson had",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        known = bank("naming floor", context.seed, context.scaled(KNOWN_BY), TAUGHT_NAMING, False)
-        near = nearest(time_normalised(known.waves), time_normalised(speech.waves))
-        floors = {
-            "nearest sentence": float(_rates([known.texts[int(row)] for row in near], speech.texts).mean()),
-            UNTAUGHT: _wrong_by(fresh(), WORDS, speech),
-        }
-        named = [one.split()[-1:] == text.split()[-1:] for one, text in zip(heard_texts, speech.texts, strict=True)]
-        rows = {
-            OFF: _wrong_by(agent, WORDS_ARC, speech),
-            "sentences without an error": float((rates == 0).mean()),
-            "names heard correctly": float(np.mean(named)),
-        }
-        return [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(speech, heard_texts, rates))]
-
-    return Exam([measure], complete)
+    yield [measure]
+    known = bank("naming floor", context.seed, context.scaled(KNOWN_BY), TAUGHT_NAMING, False)
+    near = nearest(time_normalised(known.waves), time_normalised(speech.waves))
+    floors = {
+        "nearest sentence": float(_rates([known.texts[int(row)] for row in near], speech.texts).mean()),
+        UNTAUGHT: _wrong_by(fresh(), WORDS, speech),
+    }
+    named = [one.split()[-1:] == text.split()[-1:] for one, text in zip(heard_texts, speech.texts, strict=True)]
+    rows = {
+        OFF: _wrong_by(agent, WORDS_ARC, speech),
+        "sentences without an error": float((rates == 0).mean()),
+        "names heard correctly": float(np.mean(named)),
+    }
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(speech, heard_texts, rates))]
 
 
 def _rates(texts: Sequence[str], targets: Sequence[str]) -> np.ndarray:

@@ -14,7 +14,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.algorithms.kernel_ridge import fit_kernel_classifier
 from devmind.algorithms.ridge import fit_ridge_classifier
-from devmind.curriculum.exam import Exam, Exhibit, Measure
+from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
@@ -73,6 +73,7 @@ def _some(unseen: Clips, context: Context) -> Clips:
     return unseen.take(np.linspace(0, len(unseen.labels) - 1, n).astype(int)[:: context.one_in])
 
 
+@in_parts
 def _exam(
     agent: Agent,
     context: Context,
@@ -82,7 +83,7 @@ def _exam(
     voices: np.ndarray,
     others: Waves,
     speaker: str,
-) -> Exam:
+) -> Parts:
     known, unseen = unmet_pictures(pictures(context.data), agent.config.trained_on, context.seed)
     of = drawn(numpy_rng(name, "exam", context.seed), unseen, digits)
     sight = views(unseen.images[of.rows])
@@ -94,22 +95,19 @@ def _exam(
         groups=np.unique(voices, return_inverse=True)[1],
         note=f"{whose} that no lesson had; pictures held out of {unseen.source}",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        share = lambda which: float((which == of.which).mean())  # noqa: E731
-        floors = {UNTAUGHT: share(found(untaught(agent), waves, sight))}
-        floors[CLASSIFIERS] = share(_classified(others, known, waves, unseen.images[of.rows]))
-        by_rule = _floors(others, known, waves, unseen.images[of.rows])
-        floors |= {rule: share(which) for rule, which in by_rule.items()}
-        # Every fourth question, because the clips of a speaker are sorted by digit.
-        few = np.arange(0, len(waves), 4 if len(waves) > 32 else 1)
-        other = found(agent, [waves[i] for i in says_another(digits)[few].tolist()], sight[few])
-        blind = found(agent, [waves[i] for i in few.tolist()], torch.zeros_like(sight[few]))
-        rows = {"another name heard": float((other == of.which[few]).mean()),
-                "nothing seen": float((blind == of.which[few]).mean())}  # fmt: skip
-        return [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(waves, sight, of, chosen))]
-
-    return Exam([measure], complete)
+    yield [measure]
+    share = lambda which: float((which == of.which).mean())  # noqa: E731
+    floors = {UNTAUGHT: share(found(untaught(agent), waves, sight))}
+    floors[CLASSIFIERS] = share(_classified(others, known, waves, unseen.images[of.rows]))
+    by_rule = _floors(others, known, waves, unseen.images[of.rows])
+    floors |= {rule: share(which) for rule, which in by_rule.items()}
+    # Every fourth question, because the clips of a speaker are sorted by digit.
+    few = np.arange(0, len(waves), 4 if len(waves) > 32 else 1)
+    other = found(agent, [waves[i] for i in says_another(digits)[few].tolist()], sight[few])
+    blind = found(agent, [waves[i] for i in few.tolist()], torch.zeros_like(sight[few]))
+    rows = {"another name heard": float((other == of.which[few]).mean()),
+            "nothing seen": float((blind == of.which[few]).mean())}  # fmt: skip
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(waves, sight, of, chosen))]
 
 
 def says_another(digits: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Exam, Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from stages.voice.caregiver.aloud import VOICE
@@ -39,10 +39,11 @@ OWN, CODED = "the voice of the lessons", "the voice of the lessons by the codec 
 TOGETHER = 50
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """One value for each word in a manner: whether the recogniser understands it."""
     if SAY not in agent.heads:
-        return Exam([])
+        return
     own, judge = asked(context), the_judge(context)
     words = np.array(own.texts)
     sounds = said(agent, own)
@@ -55,14 +56,11 @@ def examine(agent: Agent, context: Context) -> Exam:
         WORDS, "words understood", right.astype(float), 1 / len(SPOKEN), 1.0, rate=True,
         episodes=heard(list(own.waves)), groups=np.unique(words, return_inverse=True)[1], note=note,
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        share = lambda waves: float((judge.named(waves) == words).mean())  # noqa: E731
-        floors = {UNTAUGHT: share(said(untaught(agent), own))}
-        rows = {OWN: share(own.waves), CODED: share(coded(agent, own.waves)), **_originals(context, judge)}
-        return [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(own, sounds, right))]
-
-    return Exam([measure], complete)
+    yield [measure]
+    share = lambda waves: float((judge.named(waves) == words).mean())  # noqa: E731
+    floors = {UNTAUGHT: share(said(untaught(agent), own))}
+    rows = {OWN: share(own.waves), CODED: share(coded(agent, own.waves)), **_originals(context, judge)}
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(own, sounds, right))]
 
 
 def asked(context: Context) -> Own:

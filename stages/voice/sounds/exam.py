@@ -17,7 +17,7 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.algorithms.ridge import fit_ridge_classifier
-from devmind.curriculum.exam import Exam, Exhibit, Measure
+from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.errors import ExamError
@@ -98,7 +98,8 @@ def unmet(agent: Agent, recordings: Recorded) -> Recorded:
     return recordings.take(~is_known)
 
 
-def _kinds(agent: Agent, fresh: Callable[[], Agent], recordings: Recorded, unseen: Recorded) -> Exam:
+@in_parts
+def _kinds(agent: Agent, fresh: Callable[[], Agent], recordings: Recorded, unseen: Recorded) -> Parts:
     asked = unseen.take(unseen.kinds != UNKNOWN)
     offered = np.unique(recordings.kinds[recordings.kinds != UNKNOWN])
     logits = logits_of(agent, asked.waves, [KINDS_ARC])[KINDS_ARC]
@@ -114,17 +115,15 @@ def _kinds(agent: Agent, fresh: Callable[[], Agent], recordings: Recorded, unsee
     def share(of: Agent, head: str) -> float:
         return float((likeliest(logits_of(of, asked.waves, [head])[head], offered) == asked.kinds).mean())
 
-    def complete() -> list[Measure]:
-        floors = _kind_floors(recordings, asked) | {UNTAUGHT: share(fresh(), KINDS_ARC)}
-        free = logits.argmax(-1).numpy()
-        rows = {
-            BY_TRUNK: share(agent, KINDS_HEAD),
-            "where unknown and speech are answers too": float((free == asked.kinds).mean()),
-            "taken for unknown": float((free == UNKNOWN).mean()),
-        }
-        return [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(asked, chosen))]
-
-    return Exam([measure], complete)
+    yield [measure]
+    floors = _kind_floors(recordings, asked) | {UNTAUGHT: share(fresh(), KINDS_ARC)}
+    free = logits.argmax(-1).numpy()
+    rows = {
+        BY_TRUNK: share(agent, KINDS_HEAD),
+        "where unknown and speech are answers too": float((free == asked.kinds).mean()),
+        "taken for unknown": float((free == UNKNOWN).mean()),
+    }
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(asked, chosen))]
 
 
 def likeliest(logits: Tensor, offered: np.ndarray) -> np.ndarray:
@@ -165,7 +164,8 @@ def questions(context: Context, unseen: Recorded | None) -> Questions:
     return Questions(tuple(waves), kinds, np.unique(groups, return_inverse=True)[1])
 
 
-def _unknown(agent: Agent, fresh: Callable[[], Agent], unseen: Recorded | None, context: Context) -> Exam:
+@in_parts
+def _unknown(agent: Agent, fresh: Callable[[], Agent], unseen: Recorded | None, context: Context) -> Parts:
     asked = questions(context, unseen)
 
     def answered(of: Agent, head: str) -> np.ndarray:
@@ -180,23 +180,20 @@ def _unknown(agent: Agent, fresh: Callable[[], Agent], unseen: Recorded | None, 
         f"{int((asked.kinds == SPEECH).sum())} phrases, {int((asked.kinds > SPEECH).sum())} recordings of no lesson; "
         "no threshold: unknown is a kind that is taught",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        alone, by_trunk = answered(fresh(), KINDS_ARC), answered(agent, KINDS_HEAD)
-        floors = _stranger_floors(listened_to(context).without([] if unseen is None else unseen.sources), asked)
-        floors[UNTAUGHT] = float(((alone == UNKNOWN) == alien).mean())
-        rows = {
-            "strangers called unknown": float((says[alien] == UNKNOWN).mean()),
-            "speech called unknown": float((says[asked.kinds == SPEECH] == UNKNOWN).mean()),
-            "speech called speech": float((says[asked.kinds == SPEECH] == SPEECH).mean()),
-            BY_TRUNK: float(((by_trunk == UNKNOWN) == alien).mean()),
-            f"{BY_TRUNK}, strangers called unknown": float((by_trunk[alien] == UNKNOWN).mean()),
-        }
-        if (of_a_kind := asked.kinds > SPEECH).any():
-            rows["recordings called unknown"] = float((says[of_a_kind] == UNKNOWN).mean())
-        return [replace(measure, floors=floors, rows=rows)]
-
-    return Exam([measure], complete)
+    yield [measure]
+    alone, by_trunk = answered(fresh(), KINDS_ARC), answered(agent, KINDS_HEAD)
+    floors = _stranger_floors(listened_to(context).without([] if unseen is None else unseen.sources), asked)
+    floors[UNTAUGHT] = float(((alone == UNKNOWN) == alien).mean())
+    rows = {
+        "strangers called unknown": float((says[alien] == UNKNOWN).mean()),
+        "speech called unknown": float((says[asked.kinds == SPEECH] == UNKNOWN).mean()),
+        "speech called speech": float((says[asked.kinds == SPEECH] == SPEECH).mean()),
+        BY_TRUNK: float(((by_trunk == UNKNOWN) == alien).mean()),
+        f"{BY_TRUNK}, strangers called unknown": float((by_trunk[alien] == UNKNOWN).mean()),
+    }
+    if (of_a_kind := asked.kinds > SPEECH).any():
+        rows["recordings called unknown"] = float((says[of_a_kind] == UNKNOWN).mean())
+    yield [replace(measure, floors=floors, rows=rows)]
 
 
 def _stranger_floors(taught: Taught, asked: Questions) -> dict[str, float]:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.algorithms.ridge import fit_ridge_classifier
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from stages.voice.moments import as_batch
 from stages.voice.parts import LISTEN, SOUND
 from stages.voice.sounds.floors import named_by_network, statistics
@@ -77,7 +77,8 @@ def by_ridge(of: np.ndarray, kinds: np.ndarray, fold: np.ndarray) -> np.ndarray:
     return out_of_fold(kinds, fold, lambda train, test: fit_ridge_classifier(of[train], kinds[train]).predict(of[test]))
 
 
-def in_folds(agent: Agent, fresh: Callable[[], Agent], recordings: Recorded, untaught: str) -> Exam:
+@in_parts
+def in_folds(agent: Agent, fresh: Callable[[], Agent], recordings: Recorded, untaught: str) -> Parts:
     """The exam `sounds/folds`: which of all recordings of known kinds are named correctly.
 
     Args:
@@ -94,21 +95,18 @@ def in_folds(agent: Agent, fresh: Callable[[], Agent], recordings: Recorded, unt
         note=f"{len(set(asked.sources))} sources in {FOLDS} folds; a closed-form read-out on {EARS}, which no lesson "
         "teaches by recorded sounds, fitted once for each fold on the others",
     )  # fmt: skip
+    yield [measure]
+    waves = asked.waves
 
-    def complete() -> list[Measure]:
-        waves = asked.waves
+    def network(train: np.ndarray, unmet: np.ndarray) -> np.ndarray:
+        return named_by_network([waves[row] for row in train], kinds[train], [waves[row] for row in unmet])
 
-        def network(train: np.ndarray, unmet: np.ndarray) -> np.ndarray:
-            return named_by_network([waves[row] for row in train], kinds[train], [waves[row] for row in unmet])
-
-        share = lambda predicted: float((predicted == kinds).mean())  # noqa: E731
-        floors = {
-            RIDGE: share(by_ridge(statistics(waves), kinds, fold)),
-            NETWORK: share(out_of_fold(kinds, fold, network)),
-            untaught: share(by_ridge(features(fresh(), waves)[EARS], kinds, fold)),
-        }
-        rows = {TRUNK: share(by_ridge(own[TRUNK], kinds, fold))}
-        rows |= {f"fold {one}": float(right[fold == one].mean()) for one in range(FOLDS) if (fold == one).any()}
-        return [replace(measure, floors=floors, rows=rows)]
-
-    return Exam([measure], complete)
+    share = lambda predicted: float((predicted == kinds).mean())  # noqa: E731
+    floors = {
+        RIDGE: share(by_ridge(statistics(waves), kinds, fold)),
+        NETWORK: share(out_of_fold(kinds, fold, network)),
+        untaught: share(by_ridge(features(fresh(), waves)[EARS], kinds, fold)),
+    }
+    rows = {TRUNK: share(by_ridge(own[TRUNK], kinds, fold))}
+    rows |= {f"fold {one}": float(right[fold == one].mean()) for one in range(FOLDS) if (fold == one).any()}
+    yield [replace(measure, floors=floors, rows=rows)]

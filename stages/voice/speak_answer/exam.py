@@ -19,7 +19,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
 from devmind.agent.text import BEGIN
-from devmind.curriculum.exam import Exam, Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.moment import TICK_SAMPLES
@@ -92,10 +92,11 @@ class Reply:
     meant: np.ndarray
 
 
-def examine(agent: Agent, context: Context) -> Exam:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """One value a question: whether the recogniser understands the true answer."""
     if REPLIES not in agent.heads:
-        return Exam([])
+        return
     whole, judge = asked(context, "speak_answer exam", questions(TAUGHT), TAUGHT), the_judge(context)
     some = whole.rows(context.episodes(QUESTIONS))
     reply = replied(agent, some)
@@ -108,12 +109,9 @@ def examine(agent: Agent, context: Context) -> Exam:
         SCENES, "answers understood", right, 1 / len(ANSWERS), 1.0, rate=True, note=note,
         episodes=identity(some.waves, some.shown.sight), groups=np.unique(some.voices, return_inverse=True)[1],
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        floors, rows = _floors(agent, context, judge, some), _rows(agent, context, judge, some, right, reply)
-        return [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(some, reply, right))]
-
-    return Exam([measure], complete)
+    yield [measure]
+    floors, rows = _floors(agent, context, judge, some), _rows(agent, context, judge, some, right, reply)
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(some, reply, right))]
 
 
 def asked(

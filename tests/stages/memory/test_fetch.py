@@ -14,7 +14,8 @@ from devmind.acting.in_life import unasked
 from devmind.acting.rollout import Actions
 from devmind.acting.standing import standing
 from devmind.agent.agent import Agent
-from devmind.curriculum.examining import measure_skill, pick_skills
+from devmind.curriculum.exam import Exam
+from devmind.curriculum.examining import examine_skill, pick_skills
 from devmind.live.loop import LiveLoop, Tick
 from devmind.live.virtual import VirtualClock
 from devmind.seeding import exam_seeds
@@ -100,9 +101,8 @@ def results(monkeypatch: pytest.MonkeyPatch, agent: Agent, context: Any, knowing
         who = Told() if name == knowing else Rests()
         monkeypatch.setattr(exam, name, lambda agent, who=who: who)
     stage = MemoryStage()
-    return {
-        "skills": [measure_skill(stage, pick_skills(stage, NAME)[0], agent, context.glimpse()).result(100).model_dump()]
-    }
+    found = examine_skill(stage, pick_skills(stage, NAME)[0], agent, context.glimpse(), Exam.alone)
+    return {"skills": [found.result(100).model_dump()]}
 
 
 def test_a_life_asks_the_trunk_first_only_where_the_trunk_passed_its_exam(agent, tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Exam, Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.stage import Context
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import derive_seed
@@ -35,10 +35,11 @@ GATES = tuple((over, least) for over in (1.0, 2.0, 4.0) for least in (0.05, 0.2)
 """Settings of the baseline: how much noise it subtracts, and the least gain. The best on these very episodes counts."""
 
 
-def cleaned(agent: Agent, context: Context) -> Exam:
+@in_parts
+def cleaned(agent: Agent, context: Context) -> Parts:
     """One value an utterance: by how many dB SI-SDR rises."""
     if CLEANED not in agent.heads:
-        return Exam([])
+        return
     words = of_exam("echo exam", context, ASKED, NEW_WORDS)
     clean, _ = in_a_row(words.waves, before=LEAD)
     generator = torch.Generator().manual_seed(derive_seed("echo cleaned", context.seed) % 2**62)
@@ -51,15 +52,12 @@ def cleaned(agent: Agent, context: Context) -> Exam:
         note=f"words and voices of no lesson, by {words.speaker}, in noise of any colour {LOUD_DB:g} dB below; the "
         "spectral gate is told which frames precede speech; its best of six settings on these sounds counts",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        floors = {GATED: max(float(gain(gated(noisy, *gate)).mean()) for gate in GATES)}
-        floors[UNTAUGHT] = float(gain(by_agent(untaught(agent), noisy)).mean())
-        rows = {BEST: float(gain(best_gains(noisy, clean)).mean()), "SI-SDR before": float(before.mean())}
-        exhibits = _exhibits(words.texts, noisy, result, gain(result))
-        return [replace(measure, floors=floors, rows=rows, exhibits=exhibits)]
-
-    return Exam([measure], complete)
+    yield [measure]
+    floors = {GATED: max(float(gain(gated(noisy, *gate)).mean()) for gate in GATES)}
+    floors[UNTAUGHT] = float(gain(by_agent(untaught(agent), noisy)).mean())
+    rows = {BEST: float(gain(best_gains(noisy, clean)).mean()), "SI-SDR before": float(before.mean())}
+    exhibits = _exhibits(words.texts, noisy, result, gain(result))
+    yield [replace(measure, floors=floors, rows=rows, exhibits=exhibits)]
 
 
 def by_agent(agent: Agent, noisy: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.algorithms.ridge import fit_ridge
-from devmind.curriculum.exam import Exam, Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.stage import Context
 from stages.voice.caregiver.speech import NEW_WORDS
 from stages.voice.ear import FRAMES
@@ -35,10 +35,11 @@ RIDGE_BY = 300
 """Utterances of lessons on which the last two are fitted."""
 
 
-def continued(agent: Agent, context: Context) -> Exam:
+@in_parts
+def continued(agent: Agent, context: Context) -> Parts:
     """One value an utterance: the error in log-mel of the predicted 200 ms, in dB."""
     if GOES_ON not in agent.heads:
-        return Exam([])
+        return
     words = of_exam("echo exam", context, ASKED, NEW_WORDS)
     sound, counts = in_a_row(words.waves)
     mel = mel_of(sound)
@@ -54,22 +55,19 @@ def continued(agent: Agent, context: Context) -> Exam:
         note=f"{AHEAD * 100} ms from the middle of a word that no lesson spoke, by {words.speaker} in voices of no "
         "lesson; chance is each sound's mean frame",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        last, (known, followed) = mel[rows, at][:, -1:], _lessons(context)
-        floors = {
-            COPIED: float(off(last.expand_as(target)).mean()),
-            RIDGE: float(off(_ridge(known, followed, mel[rows, at])).mean()),
-            ALWAYS: float(off(followed.median(0).values.expand_as(target)).mean()),
-            UNTAUGHT: float(off(gone_on(untaught(agent), sound, at)).mean()),
-        }
-        rows_of = {"its first 100 ms": float(DB * (went_on - target)[:, :FRAMES].abs().mean()),
-                   "its second 100 ms": float(DB * (went_on - target)[:, FRAMES:].abs().mean()),
-                   **beside(agent, sound, at, off)}  # fmt: skip
-        exhibits = _exhibits(words.waves, words.texts, mel, at, went_on)
-        return [replace(measure, floors=floors, rows=rows_of, exhibits=exhibits)]
-
-    return Exam([measure], complete)
+    yield [measure]
+    last, (known, followed) = mel[rows, at][:, -1:], _lessons(context)
+    floors = {
+        COPIED: float(off(last.expand_as(target)).mean()),
+        RIDGE: float(off(_ridge(known, followed, mel[rows, at])).mean()),
+        ALWAYS: float(off(followed.median(0).values.expand_as(target)).mean()),
+        UNTAUGHT: float(off(gone_on(untaught(agent), sound, at)).mean()),
+    }
+    rows_of = {"its first 100 ms": float(DB * (went_on - target)[:, :FRAMES].abs().mean()),
+               "its second 100 ms": float(DB * (went_on - target)[:, FRAMES:].abs().mean()),
+               **beside(agent, sound, at, off)}  # fmt: skip
+    exhibits = _exhibits(words.waves, words.texts, mel, at, went_on)
+    yield [replace(measure, floors=floors, rows=rows_of, exhibits=exhibits)]
 
 
 def broken_off(counts: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Exam, Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.stage import Context
 from stages.voice.caregiver.speech import NEW_WORDS
 from stages.voice.codec import TOKENS, levels_of
@@ -32,10 +32,11 @@ KNOWN_BY = 300
 """Utterances of lessons on which the baselines are counted."""
 
 
-def token_exam(agent: Agent, context: Context) -> Exam:
+@in_parts
+def token_exam(agent: Agent, context: Context) -> Parts:
     """One value an utterance: nats a token of its codes, predicted by the trunk one after another."""
     if NEXT_CODE not in agent.heads:
-        return Exam([])
+        return
     speech = of_exam("echo exam", context, ASKED, NEW_WORDS)
     sound, counts = in_a_row(speech.waves)
     page, ends = pages(agent, sound), TOKENS * counts
@@ -45,18 +46,15 @@ def token_exam(agent: Agent, context: Context) -> Exam:
         episodes=heard(list(speech.waves)), groups=speech.groups,
         note=f"tokens of 25 ms of words that no lesson spoke, by {speech.speaker} in voices of no lesson",
     )  # fmt: skip
-
-    def complete() -> list[Measure]:
-        known, lengths = in_a_row(utterances(context).waves[:KNOWN_BY])
-        counted = Counted.of(pages(agent, known), TOKENS * lengths)
-        floors = {
-            EACH: float(_mean(counted.nats(page, False), ends).mean()),
-            BEFORE_IT: float(_mean(counted.nats(page, True), ends).mean()),
-            UNTAUGHT: float(_mean(_by(untaught(agent), page), ends).mean()),
-        }
-        return [replace(measure, chance=floors[EACH], floors=floors)]
-
-    return Exam([measure], complete)
+    yield [measure]
+    known, lengths = in_a_row(utterances(context).waves[:KNOWN_BY])
+    counted = Counted.of(pages(agent, known), TOKENS * lengths)
+    floors = {
+        EACH: float(_mean(counted.nats(page, False), ends).mean()),
+        BEFORE_IT: float(_mean(counted.nats(page, True), ends).mean()),
+        UNTAUGHT: float(_mean(_by(untaught(agent), page), ends).mean()),
+    }
+    yield [replace(measure, chance=floors[EACH], floors=floors)]
 
 
 def pages(agent: Agent, sound: Tensor) -> Tensor:
