@@ -14,7 +14,7 @@ from torch import Tensor
 from devmind import plugins, worlds
 from devmind.agent import Agent, collate_tick
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
 from devmind.errors import ConfigError
@@ -57,9 +57,8 @@ def measure(values: np.ndarray, **changes: Any) -> Measure:
     return Measure("lamp", "told rightly", values, **(usual | changes))
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    n = context.episodes(80 if level == "full" else 40)
-    return [measure(right(agent, context, exam_seeds(n, "lamp")))]
+def examine(agent: Agent, context: Context) -> Exam:
+    return Exam([measure(right(agent, context, exam_seeds(context.episodes(80), "lamp")))])
 
 
 def skill_of(exam: Any, threshold: str = "lamp") -> tuple[Skill, ...]:
@@ -151,7 +150,7 @@ class Guessing(LampStage):
 
     @property
     def skills(self) -> Any:
-        return skill_of(lambda agent, context, level: [measure(self.guess(context))])
+        return skill_of(lambda agent, context: Exam([measure(self.guess(context))]))
 
 
 class Drawn(LampStage):
@@ -159,11 +158,11 @@ class Drawn(LampStage):
 
     first_seed, copies, shared, named = 2_000_000, 1, 0, True
 
-    def rounds(self, context: Context, agent: Agent, level: str) -> Sequence[Measure]:
+    def rounds(self, context: Context, agent: Agent) -> Exam:
         seeds = np.repeat(np.arange(8) + self.first_seed, self.copies)
         met = self.met(context, seeds)
         met[: self.shared] = self.met(context, np.arange(self.shared))
-        return [measure(right(agent, context, seeds), exhaustive=False, episodes=met if self.named else None)]
+        return Exam([measure(right(agent, context, seeds), exhaustive=False, episodes=met if self.named else None)])
 
     @staticmethod
     def met(context: Context, seeds: np.ndarray) -> np.ndarray:
@@ -172,7 +171,7 @@ class Drawn(LampStage):
 
     @property
     def skills(self) -> Any:
-        (skill,) = skill_of(lambda agent, context, level: self.rounds(context, agent, level))
+        (skill,) = skill_of(lambda agent, context: self.rounds(context, agent))
         return (replace(skill, taught=lambda context, n: self.met(context, np.arange(n))),)
 
 
@@ -211,15 +210,18 @@ class Secretive(Drawn):
 class Drifting(Drawn):
     """Asks other rounds in retention than in full, in which its agent is equally right."""
 
-    def rounds(self, context: Context, agent: Agent, level: str) -> Sequence[Measure]:
-        seeds = np.arange(8) + self.first_seed + 8 * (level == "retention")
-        return [measure(np.ones(8), exhaustive=False, episodes=self.met(context, seeds))]
+    def rounds(self, context: Context, agent: Agent) -> Exam:
+        full, alone = (
+            [measure(np.ones(8), exhaustive=False, episodes=self.met(context, np.arange(8) + self.first_seed + later))]
+            for later in (0, 8)
+        )
+        return Exam(alone, lambda: full)
 
 
 class Floorless(LampStage):
     """Gives no floor."""
 
-    skills = skill_of(lambda agent, context, level: [measure(np.ones(8), floors={})])
+    skills = skill_of(lambda agent, context: Exam([measure(np.ones(8), floors={})]))
 
 
 class Unmeasured(LampStage):
@@ -231,13 +233,13 @@ class Unmeasured(LampStage):
 class Cramming(LampStage):
     """Learns in its exam."""
 
-    skills = skill_of(lambda agent, context, level: agent.readout.add_(1) is None or [measure(np.ones(8))])
+    skills = skill_of(lambda agent, context: agent.readout.add_(1) is None or Exam([measure(np.ones(8))]))
 
 
 class UpsideDown(LampStage):
     """Its ceiling is below chance."""
 
-    skills = skill_of(lambda agent, context, level: [measure(np.ones(8), ceiling=0.0)])
+    skills = skill_of(lambda agent, context: Exam([measure(np.ones(8), ceiling=0.0)]))
 
 
 class Narrow(LampStage):
@@ -313,10 +315,10 @@ class ByHand(LampStage):
     """Its exam steps the world itself, so it does not test the program that runs in life."""
 
     @staticmethod
-    def _examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    def _examine(agent: Agent, context: Context) -> Exam:
         seeds = exam_seeds(8, "lamp")
         context.make_world("lamps", "", seeds).step({})
-        return [measure(right(agent, context, seeds))]
+        return Exam([measure(right(agent, context, seeds))])
 
     skills = skill_of(_examine.__func__)
 
@@ -325,9 +327,9 @@ class AsideByHand(LampStage):
     """Steps its own world of single environments side by side."""
 
     @staticmethod
-    def _examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    def _examine(agent: Agent, context: Context) -> Exam:
         SideBySide([RulesWorld(LampRules())], [EXAM_SEEDS_FROM]).step({})
-        return [measure(right(agent, context, exam_seeds(8, "lamp")))]
+        return Exam([measure(right(agent, context, exam_seeds(8, "lamp")))])
 
     skills = skill_of(_examine.__func__)
 

@@ -5,10 +5,11 @@ Equal episodes count once: score and interval use the different ones, and `disti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, wraps
 from math import sqrt
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
 import numpy as np
 
@@ -70,7 +71,7 @@ class Measure:
     unit: str
     values: np.ndarray
     chance: float
-    ceiling: float
+    ceiling: float = 1.0
     floors: Mapping[str, float] = field(default_factory=dict)
     rate: bool = False
     exhaustive: bool = False
@@ -198,6 +199,55 @@ class Measure:
     def skill_scores(self) -> np.ndarray:
         """(value - chance) / (ceiling - chance) per episode; only for retention."""
         return (self.values - self.chance) / self._range
+
+
+@dataclass(frozen=True)
+class Exam:
+    """An exam as it was held: what the agent did, and how to find what is shown beside it.
+
+    Args:
+        measures: of the agent alone, all that retention and a glimpse need; or a function that takes them.
+        complete: gives the same measures with floors, rows and exhibits, on the same episodes, and those that only a
+            full exam has, in their order. None: the measures are complete.
+    """
+
+    measures: Sequence[Measure] | Callable[[], Sequence[Measure]]
+    complete: Callable[[], Sequence[Measure]] | None = None
+
+    def alone(self) -> Sequence[Measure]:
+        """The measures of the agent alone."""
+        return self.measures() if callable(self.measures) else self.measures
+
+    def in_full(self) -> Sequence[Measure]:
+        """The measures of a full exam."""
+        return self.alone() if self.complete is None else self.complete()
+
+    @staticmethod
+    def joined(exams: Iterable[Exam]) -> Exam:
+        """One exam of several, all held; they are completed one after another."""
+        each = list(exams)
+        return Exam(
+            lambda: [measure for exam in each for measure in exam.alone()],
+            lambda: [measure for exam in each for measure in exam.in_full()],
+        )
+
+
+Parts = Iterator[Sequence[Measure]]
+P = ParamSpec("P")
+
+
+def in_parts(exam: Callable[P, Parts]) -> Callable[P, Exam]:
+    """An exam as one function that yields the measures of the agent alone and then, if it is held in full, the complete
+    ones. One that yields nothing measures nothing.
+    """
+
+    @wraps(exam)
+    def held(*args: P.args, **kwargs: P.kwargs) -> Exam:
+        parts = exam(*args, **kwargs)
+        measures = next(parts, ())
+        return Exam(measures, cache(lambda: next(parts, measures)))
+
+    return held
 
 
 def parted(values: np.ndarray, left: np.ndarray, what: str) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 
 from devmind.acting.in_life import noting
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.gate import NOT_GATED, Decision, Gate, Verdict
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import ExamError, nearest
@@ -60,6 +60,21 @@ def _measure_result(measure: Measure, decision: Decision | None, resamples: int)
     return MeasureResult(**own | {"low": low, "high": high, "beaten_by": beaten_by} | judged)
 
 
+def hold(skill: Skill, agent: Agent, context: Context) -> Exam:
+    """Hold a skill's exam within an `examination`.
+
+    Raises:
+        ExamError: it gave something else than an Exam.
+    """
+    exam = skill.examine(agent, context)
+    if not isinstance(exam, Exam):
+        raise ExamError(
+            f"The exam of '{skill.name}' gave a {type(exam).__name__}; expected an Exam of Measures, "
+            "Exam([Measure(...)])."
+        )
+    return exam
+
+
 @contextmanager
 def examination(agent: Agent) -> Iterator[None]:
     """Evaluation mode without gradients; afterwards the agent returns to its earlier mode."""
@@ -72,18 +87,20 @@ def examination(agent: Agent) -> Iterator[None]:
         agent.train(training)
 
 
-def examine_skill(stage: Stage, skill: Skill, agent: Agent, context: Context, level: str = "full") -> Examined:
-    """Examine one skill; level 'full', 'retention' or 'glimpse' (see `Skill`).
+def examine_skill(
+    stage: Stage,
+    skill: Skill,
+    agent: Agent,
+    context: Context,
+    measures_of: Callable[[Exam], Sequence[Measure]] = Exam.in_full,
+) -> Examined:
+    """Hold the exam of one skill: in full, or of the agent alone (`Exam.alone`); a glimpse has `context.glimpse()`.
 
     Raises:
-        ExamError: the exam gave no list of measures, or two of one name, of which one would be lost.
+        ExamError: the exam is none, or it has two measures of one name, of which one would be lost.
     """
     with examination(agent), noting() as noted:
-        found = skill.examine(agent, context, level)
-    if not isinstance(found, Sequence) or not all(isinstance(measure, Measure) for measure in found):
-        raise ExamError(
-            f"The exam of '{skill.name}' gave a {type(found).__name__}; expected a list of Measures, [Measure(...)]."
-        )
+        found = measures_of(hold(skill, agent, context))
     names = [measure.name for measure in found]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ExamError(

@@ -24,7 +24,7 @@ from devmind.agent.device import place
 from devmind.agent.threads import stepping_threads
 from devmind.checkpointing.lock import LOCK, locked
 from devmind.config import TRIAL_SIZES
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.examining import examine_skill, pick_skills
 from devmind.curriculum.progress import ExamsProgress, Rolled, RolloutClock, say
 from devmind.curriculum.stage import Context, Stage
@@ -75,7 +75,7 @@ def hold(due: Due, agent: Agent, context: Context, watch: Watch | None = None) -
         if due.before is None:
             measures = examine_skill(due.stage, skill, agent, context).measures
         else:
-            again = examine_skill(due.stage, skill, agent, context, "retention").measures
+            again = examine_skill(due.stage, skill, agent, context, Exam.alone).measures
             beside = _beside(again, due.before)
             measures = examine_skill(due.stage, skill, agent, context).measures if beside is None else beside
     return Held(measures, time.monotonic() - begun, peak_memory_mb())
@@ -84,7 +84,7 @@ def hold(due: Due, agent: Agent, context: Context, watch: Watch | None = None) -
 def _beside(after: Mapping[str, Measure], before: Mapping[str, Measure]) -> dict[str, Measure] | None:
     """Measures of exams that only the agent took, completed by the earlier exams of the same episodes.
 
-    None if the episodes differ: then the exam does not know the level 'retention' and must be held in full.
+    None if the episodes differ, as of an exam that has changed since; then it must be held in full.
     """
     if any(name not in before or before[name].n != measure.n for name, measure in after.items()):
         return None

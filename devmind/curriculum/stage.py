@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from devmind.config import RunConfig
 from devmind.curriculum.episodes import MakeWorld
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam
 from devmind.curriculum.gate import Gate
 from devmind.curriculum.prefetch import Prefetch
 from devmind.errors import ConfigError, nearest
@@ -52,6 +52,7 @@ class Context:
         sessions: recorded sessions given with `--experience`.
         make_world: `devmind.worlds.make(name, level, seeds)`, or its replacement in a live room.
         rows_share: the share of a batch's rows; below 1 if a lesson is only rehearsed.
+        one_in: an exam has one in so many of its episodes.
     """
 
     config: RunConfig
@@ -62,6 +63,7 @@ class Context:
     data: Path | None = None
     sessions: tuple[Path, ...] = ()
     rows_share: float = 1.0
+    one_in: int = 1
 
     def rows(self, n: int) -> int:
         """The rows of a batch of `n` rows in this context, at least one; a rehearsal has fewer than the lesson."""
@@ -92,10 +94,20 @@ class Context:
             found[name] = kind(value)
         return found
 
-    def episodes(self, n: int, level: str = "full") -> int:
-        """The number of episodes of an exam of `n` in this configuration, at least 8; a glimpse has a fifth of them."""
-        whole = max(8, round(n * self.config.exam.episodes_scale))
-        return max(8, whole // 5) if level == "glimpse" else whole
+    def episodes(self, n: int, glimpse_of: int | None = None) -> int:
+        """The number of episodes of an exam of `n` in this configuration, at least 8; a glimpse has a fifth of them, or
+        of `glimpse_of`.
+        """
+        whole = n if glimpse_of is None or self.one_in == 1 else glimpse_of
+        return max(8, self.scaled(whole) // self.one_in)
+
+    def scaled(self, n: int) -> int:
+        """`n` in this configuration, at least 8, also in a glimpse: of what a floor or a judge is fitted on."""
+        return max(8, round(n * self.config.exam.episodes_scale))
+
+    def glimpse(self) -> Context:
+        """The context of exams with a fifth of their episodes."""
+        return replace(self, one_in=5)
 
 
 class Batches:
@@ -311,8 +323,8 @@ class Skill:
 
     Args:
         name: unique within the stage.
-        examine: `(agent, context, level) -> measures`. Level 'full' measures everything; 'retention' examines only the
-            agent on the same episodes, without floors, rows or exhibits; 'glimpse' does so on a fifth of them.
+        examine: `(agent, context) -> Exam` holds the exam. Its measures are of the agent alone: retention needs no
+            more, nor does a glimpse, whose context has a fifth of the episodes. A full exam is completed.
         gate: the gate that decides on the measures, or a function of the context that gives it.
         about: one line for `stage describe` and the report.
         taught: `(context, n) -> int64 [about n]`, episodes that lessons show, named like those of its measures
@@ -322,7 +334,7 @@ class Skill:
     """
 
     name: str
-    examine: Callable[[Agent, Context, str], Sequence[Measure]]
+    examine: Callable[[Agent, Context], Exam]
     gate: Gate | Callable[[Context], Gate]
     about: str = field(default="")
     taught: Callable[[Context, int], np.ndarray] | None = None

@@ -21,6 +21,7 @@ from devmind.config import RunConfig
 from devmind.curriculum import results as made
 from devmind.curriculum.ablation import Control, compared, differences, fresh_parts, identity_trunk
 from devmind.curriculum.attempts import Outcome, kept, put_aside
+from devmind.curriculum.exam import Exam
 from devmind.curriculum.examining import Examined, decide, examine_skill, glimpse_notes
 from devmind.curriculum.finished import RunResult, finished_run, found_path, identity, kept_path, result
 from devmind.curriculum.journal import Journal
@@ -259,7 +260,7 @@ class StageRun:
         beside: dict[str, dict[str, Any]] = {}
         for skill in self.stage.skills:
             if skill.name in lesson.skills:
-                item = examine_skill(self.stage, skill, agent, self.context, "glimpse")
+                item = examine_skill(self.stage, skill, agent, self.context.glimpse(), Exam.alone)
                 shown |= {name: round(measure.score, 4) for name, measure in item.measures.items()}
                 beside |= glimpse_notes(item, self.context)
         if shown:

@@ -25,7 +25,7 @@ from devmind.acting.in_life import unasked, unpictured
 from devmind.acting.rollout import Actions, acting_through
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.examining import Examined, examine_skill
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import ExamError
@@ -218,9 +218,13 @@ class _ReplaceActors:
 class _FewEpisodes(Context):
     """The context of an exam with EPISODES episodes, whatever its full number."""
 
-    def episodes(self, n: int, level: str = "full") -> int:
-        """The number of which a glimpse, a fifth, has EPISODES."""
-        return EPISODES if level == "glimpse" else 5 * EPISODES
+    def episodes(self, n: int, glimpse_of: int | None = None) -> int:
+        """EPISODES."""
+        return EPISODES
+
+    def scaled(self, n: int) -> int:
+        """Enough for what is fitted, beside EPISODES."""
+        return 5 * EPISODES
 
 
 @dataclass
@@ -332,4 +336,4 @@ def _examine_by(
 ) -> tuple[Examined, _ReplaceActors]:
     actors = _ReplaceActors(way, Comparison())
     with acting_through(actors):
-        return examine_skill(stage, skill, agent, context, "glimpse"), actors
+        return examine_skill(stage, skill, agent, context, Exam.alone), actors

@@ -21,7 +21,7 @@ from devmind.testing.parts import check_learner, check_rehearsed, taught_hash
 
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
-    from devmind.curriculum.exam import Measure
+    from devmind.curriculum.exam import Exam, Measure
     from devmind.curriculum.stage import Batches, Context, Lesson, Skill
 
 LESSON_EPISODES = 10_000
@@ -202,10 +202,12 @@ def check_skill(skill: Skill, agent: Agent, context: Context) -> None:
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
     """
+    from devmind.curriculum.exam import Exam
+
     where, fewer = f"skill '{skill.name}'", _with_fewer_episodes(context)
     gate, weights = skill.gate_in(context), agent.sha256()
     require(bool(list(gate.thresholds)), "a skill has a gate with thresholds", f"{where} has none")
-    full = _examined(skill, agent, fewer, "full")
+    full = _measured(skill, agent, fewer, Exam.in_full)
     for threshold in gate.thresholds:
         there = threshold.measure in full or threshold.when_absent == "skip"
         found = f"{where} measured {', '.join(full) or 'nothing'}, not '{threshold.measure}'"
@@ -216,17 +218,17 @@ def check_skill(skill: Skill, agent: Agent, context: Context) -> None:
     for measure in full.values():
         _check_measure(skill, measure)
     glimpse = check_episodes(skill, agent, context)
-    again = _examined(skill, agent, context, "glimpse")
+    again = _measured(skill, agent, context.glimpse(), Exam.alone)
     for name, measure in glimpse.items():
         same = name in again and np.array_equal(measure.values, again[name].values)
         require(same, "an exam's seeds are fixed: examined twice, the same values", f"{where}, '{name}' differs")
     whole = full
     if any(name in full and measure.n > full[name].n for name, measure in glimpse.items()):
-        whole = _examined(skill, agent, context, "full")  # as the glimpse was held, with all of its episodes
+        whole = _measured(skill, agent, context, Exam.in_full)  # as the glimpse was held, with all of its episodes
     for name, measure in glimpse.items():
         at_most = name not in whole or measure.n <= whole[name].n
         require(at_most, "a glimpse has at most the full exam's episodes", f"{where}: {measure.n}")
-    for name, measure in _examined(skill, agent, fewer, "retention").items():
+    for name, measure in _measured(skill, agent, fewer, Exam.alone).items():
         same = name in full and np.array_equal(measure.values, full[name].values)
         # An agent that was taught nothing may answer all alike, so it is asked which episodes these are, too.
         same = same and _same_episodes(measure, full[name])
@@ -259,8 +261,11 @@ def check_episodes(
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
     """
+    from devmind.curriculum.exam import Exam
+
     where, seeds = f"skill '{skill.name}'", list[np.ndarray]()
-    measures = _examined(skill, agent, replace(context, make_world=_noting(context.make_world, seeds)), "glimpse")
+    noting = replace(context.glimpse(), make_world=_noting(context.make_world, seeds))
+    measures = _measured(skill, agent, noting, Exam.alone)
     lowest = min((int(part.min()) for part in seeds if len(part)), default=EXAM_SEEDS_FROM)
     law = f"an exam's worlds have seeds from {EXAM_SEEDS_FROM:,} on"
     require(lowest >= EXAM_SEEDS_FROM, law, f"{where} made one of seed {lowest:,}")
@@ -295,11 +300,13 @@ def _noting(make_world: Callable[..., Any], seeds: list[np.ndarray]) -> Callable
     return made
 
 
-def _examined(skill: Skill, agent: Agent, context: Context, level: str) -> dict[str, Measure]:
-    from devmind.curriculum.examining import examination
+def _measured(
+    skill: Skill, agent: Agent, context: Context, measures_of: Callable[[Exam], Sequence[Measure]]
+) -> dict[str, Measure]:
+    from devmind.curriculum.examining import examination, hold
 
     with examination(agent):
-        measures = list(skill.examine(agent, context, level))
+        measures = measures_of(hold(skill, agent, context))
     names = [measure.name for measure in measures]
     require(len(set(names)) == len(names), "each measure has a name of its own", f"'{skill.name}' gave {names}")
     return {measure.name: measure for measure in measures}

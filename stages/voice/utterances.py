@@ -69,10 +69,10 @@ def naming(seed: int, size: str) -> Bank:
     return bank("naming", seed, round(NAMED * UTTERANCES[size]), TAUGHT_NAMING, False)
 
 
-def of_exam(name: str, context: Context, n: int, texts: tuple[str, ...], level: str) -> Bank:
-    """The first of the exam's `n` utterances of `texts` in voices of exams, as many as `level` asks about."""
-    whole = bank(name, context.seed, context.episodes(n), texts, True)
-    return whole.take(np.arange(context.episodes(n, level)))
+def of_exam(name: str, context: Context, n: int, texts: tuple[str, ...]) -> Bank:
+    """The first of the exam's `n` utterances of `texts` in voices of exams, of which a glimpse asks about a fifth."""
+    whole = bank(name, context.seed, context.scaled(n), texts, True)
+    return whole.take(np.arange(context.episodes(n)))
 
 
 def where(context: Context) -> Where:

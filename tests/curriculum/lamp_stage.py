@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from devmind.agent.batch import collate_tick
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Batches, Lesson, Skill
 from devmind.learners.gradient import GradientLearner
@@ -59,7 +59,7 @@ class LampStage:
             for name in self.lesson_names
         ]
 
-    def examine(self, agent, context, level):
+    def examine(self, agent, context):
         batch, lit = shown(exam_seeds(64, "lamps"))
         right = (agent(batch, [f"{self.name}-lit"])[f"{self.name}-lit"].mode()[:, 0] == lit).numpy()
-        return [Measure(f"{self.name}-lit", "named", right.astype(float), 1 / 3, 1.0, rate=True)]
+        return Exam([Measure(f"{self.name}-lit", "named", right.astype(float), 1 / 3, 1.0, rate=True)])

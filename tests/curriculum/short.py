@@ -18,7 +18,7 @@ from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.curriculum import machine, plan, untouched
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam
 from devmind.curriculum.stage import Context, Lesson, Skill, Stage
 from tests import unsynced
 
@@ -63,8 +63,8 @@ class Short:
 def _alone(skill: Skill) -> Skill:
     """The skill without the floors of its exam, as when a later stage examines retention."""
 
-    def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-        return skill.examine(agent, context, level if level == "glimpse" else "retention")
+    def examine(agent: Agent, context: Context) -> Exam:
+        return Exam(skill.examine(agent, context).alone())
 
     return replace(skill, examine=examine)
 

@@ -135,10 +135,10 @@ def test_separate_exam_leaves_no_file_beside_the_agent(finished, monkeypatch):
     agent, wrote = finished.agent, []
 
     class Judging(LampStage):
-        def examine(self, agent, context, level):
+        def examine(self, agent, context):
             (context.out / "judge.npz").write_bytes(b"judge")
             wrote.append(context.out)
-            return super().examine(agent, context, level)
+            return super().examine(agent, context)
 
     monkeypatch.setattr(runner, "load_stage", {"lamps": Judging()}.__getitem__)
     before = sorted(finished.out.rglob("*"))

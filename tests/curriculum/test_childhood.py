@@ -12,6 +12,7 @@ from devmind import plugins
 from devmind.agent.agent import Agent
 from devmind.config import load
 from devmind.curriculum import childhood, runner, stage_run, start
+from devmind.curriculum.exam import Exam
 from devmind.curriculum.journal import Journal
 from devmind.errors import ConfigError, ExamError
 from devmind.live.ages import ages
@@ -75,14 +76,17 @@ def test_retention_compares_with_the_exams_of_the_earlier_stages_own_runs(raised
     assert [row["skill"] for row in results["retention"]] == ["lamps/lamps-lit", "strict/strict-lit"]
 
 
-def test_skill_is_examined_at_the_requested_level(patched, tmp_path):
+def test_skill_is_examined_in_full_where_nothing_is_known_of_it(patched, tmp_path):
     asked = []
     watched = LampStage()
     examine = watched.skills[0].examine
     object.__setattr__(
         watched.skills[0],
         "examine",
-        lambda agent, context, level: asked.append(level) or examine(agent, context, level),
+        lambda agent, context: Exam(
+            lambda: asked.append("alone") or examine(agent, context).alone(),
+            lambda: asked.append("full") or examine(agent, context).in_full(),
+        ),
     )
     patched.setitem(STAGES, "watched", watched)
     first = runner.run_stage("watched", config(), out=tmp_path / "first")
@@ -91,9 +95,9 @@ def test_skill_is_examined_at_the_requested_level(patched, tmp_path):
     patched.setitem(STAGES, "after", after)
     patched.setitem(STAGES, "lamps", watched)
     runner.run_stage("after", config(), out=tmp_path / "after", agent=first.agent)
-    assert asked == ["retention"]
+    assert asked == ["alone"]
     runner.run_stage("after", config(seed=1), out=tmp_path / "other", agent=first.agent)
-    assert asked == ["retention", "full", "retention"], "exams of another seed are not these"
+    assert asked == ["alone", "full", "alone"], "exams of another seed are not these"
 
 
 def test_one_agent_takes_all_last_exams(raised):

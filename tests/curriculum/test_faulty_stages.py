@@ -12,6 +12,7 @@ import torch
 from devmind.cli.plugins import _problem
 from devmind.config import load
 from devmind.curriculum import start
+from devmind.curriculum.exam import Exam
 from devmind.curriculum.examining import examine_skill
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.machine import step_s
@@ -223,18 +224,18 @@ def test_lesson_without_steps_for_a_size_is_refused(tmp_path):
 def examined(change, tmp_path):
     stage, agent = LampStage(), tiny_agent()
     stage.admit(agent)
-    measures = stage.examine(agent, None, "full")
+    measures = stage.examine(agent, None).in_full()
     return examine_skill(stage, skill(examine=lambda *_: change(measures)), agent, tiny_context(tmp_path))
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda measures: None, "gave a NoneType; expected a list of Measures"),
-        (lambda measures: measures[0], "gave a Measure; expected a list"),
-        (lambda measures: [*measures, *measures], "gave two measures named 'lamps-lit'"),
-        (lambda measures: [replace(measures[0], floors={"a rule": np.nan})], "compared with 'a rule' of nan"),
-        (lambda measures: [replace(measures[0], chance=np.nan)], "compared with 'chance' of nan"),
+        (lambda measures: None, "gave a NoneType; expected an Exam of Measures"),
+        (lambda measures: measures[0], "gave a Measure; expected an Exam"),
+        (lambda measures: Exam([*measures, *measures]), "gave two measures named 'lamps-lit'"),
+        (lambda measures: Exam([replace(measures[0], floors={"a rule": np.nan})]), "compared with 'a rule' of nan"),
+        (lambda measures: Exam([replace(measures[0], chance=np.nan)]), "compared with 'chance' of nan"),
     ],
 )
 def test_exam_of_no_clear_measures_is_refused(tmp_path, change, sentence):
@@ -243,7 +244,7 @@ def test_exam_of_no_clear_measures_is_refused(tmp_path, change, sentence):
 
 
 def test_chance_at_the_ceiling_is_refused(tmp_path):
-    measure = examined(lambda measures: [replace(measures[0], chance=1.0)], tmp_path).measures["lamps-lit"]
+    measure = examined(lambda measures: Exam([replace(measures[0], chance=1.0)]), tmp_path).measures["lamps-lit"]
     with pytest.raises(ExamError, match="has 1 as chance and as ceiling"):
         _ = measure.skill_score
     with pytest.raises(ExamError, match="has 1 as chance and as ceiling"):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context, Skill
 from devmind.errors import ExamError
@@ -27,24 +27,24 @@ class ThreeExams(LampStage):
         gate = Gate([Threshold("none", 0.5)])
         self.skills += tuple(Skill(name, examine, gate, name) for name, examine in strange.items())
 
-    def refuse(self, agent: Agent, context: Context, level: str) -> list[Measure]:
+    def refuse(self, agent: Agent, context: Context) -> Exam:
         raise ExamError("There are no recordings to ask about.")
 
-    def die(self, agent: Agent, context: Context, level: str) -> list[Measure]:
+    def die(self, agent: Agent, context: Context) -> Exam:
         os._exit(9)
 
-    def wait(self, agent: Agent, context: Context, level: str) -> list[Measure]:
+    def wait(self, agent: Agent, context: Context) -> Exam:
         (context.out / f"{os.getpid()}.pid").touch()
         time.sleep(600)
-        return []
+        return Exam([])
 
-    def wait_once(self, agent: Agent, context: Context, level: str) -> list[Measure]:
+    def wait_once(self, agent: Agent, context: Context) -> Exam:
         if not list(context.out.glob("*.pid")):
-            self.wait(agent, context, level)
-        return self.count(agent, context, level)
+            self.wait(agent, context)
+        return self.count(agent, context)
 
-    def count(self, agent: Agent, context: Context, level: str) -> list[Measure]:
-        return [Measure("threads", "threads", np.array([float(torch.get_num_threads())]), 0.0, 1.0)]
+    def count(self, agent: Agent, context: Context) -> Exam:
+        return Exam([Measure("threads", "threads", np.array([float(torch.get_num_threads())]), 0.0, 1.0)])
 
 
 STAGE = ThreeExams()

@@ -96,10 +96,10 @@ def test_every_skill_has_a_player_that_knows_the_answers() -> None:
         )
 
 
-def examined(stage: Stage, skill: Skill, agent: Agent, context: Context, turn, level: str = "full"):
+def examined(stage: Stage, skill: Skill, agent: Agent, context: Context, turn):
     with pytest.MonkeyPatch.context() as patch:
         players()[skill.name](patch, context, turn)
-        return examine_skill(stage, skill, agent, context, level)
+        return examine_skill(stage, skill, agent, context)
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +206,7 @@ def test_permanence_is_asked_while_the_thing_is_out_of_sight(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, right: float
 ) -> None:
     exam_players.hide(monkeypatch, np.arange, (at,))
-    unmoved, *_ = permanence.examine(agent, context_of(tmp_path), "glimpse")
+    unmoved, *_ = permanence.examine(agent, context_of(tmp_path).glimpse()).alone()
     assert unmoved.score == right
 
 
@@ -223,7 +223,7 @@ def test_orient_is_judged_by_the_final_gaze(agent: Agent, tmp_path: Path, monkey
             return {"look": np.ones((len(first), 2), np.float32)} if last else exam_players.turn_to(truth, first)
 
     exam_players.acting(Passing, orient)(monkeypatch, context_of(tmp_path), np.arange)
-    for measure in orient.examine(agent, context_of(tmp_path), "glimpse"):
+    for measure in orient.examine(agent, context_of(tmp_path).glimpse()).alone():
         assert measure.score < 0.3, measure.name
 
 
@@ -240,7 +240,7 @@ def test_orient_requires_rest_without_a_target(
         return {"look": np.where((truth["target"] < 0)[:, None], np.float32(nowhere), look)}
 
     exam_players.acting(lambda: restless, orient)(monkeypatch, context_of(tmp_path), np.arange)
-    found = {measure.name: measure for measure in orient.examine(agent, context_of(tmp_path), "full")}
+    found = {measure.name: measure for measure in orient.examine(agent, context_of(tmp_path)).in_full()}
     assert found["orient/sight"].score == 1.0
     for name in (orient.REST, f"{orient.REST}/look_trunk"):
         assert found[name].score == (1.0 if max(nowhere) < 0.02 else 0.0)
@@ -251,7 +251,7 @@ def test_orient_requires_rest_without_a_target(
 
 def test_resting_alone_does_not_pass_orient(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exam_players.acting(lambda: lambda truth, first: {}, orient)(monkeypatch, context_of(tmp_path), np.arange)
-    found = {measure.name: measure for measure in orient.examine(agent, context_of(tmp_path), "glimpse")}
+    found = {measure.name: measure for measure in orient.examine(agent, context_of(tmp_path).glimpse()).alone()}
     assert "at rest in 1.000" in found[orient.REST].note
     assert found[orient.REST].score == found[f"{orient.REST}/look_trunk"].score == 0.0
 
@@ -264,7 +264,7 @@ def test_exams_ask_for_longer_memory_than_any_lesson(
     monkeypatch.setattr(minigrid, "installed", lambda: False)
     stage = STAGES["memory"]
     (one,) = (found for found in stage.skills if found.name == skill)
-    examined(stage, one, agent, context_of(tmp_path), np.arange, "glimpse")
+    examined(stage, one, agent, context_of(tmp_path).glimpse(), np.arange)
     assert exam_players.Remembering.longest == moments
     context = context_of(tmp_path)
     nursery = replace(context, config=context.config.model_copy(update={"size": "nursery"}))

@@ -12,7 +12,7 @@ from torch import Tensor
 from devmind.acting import Actor, Policy, returns
 from devmind.agent import Agent, collate_tick
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
 from devmind.learners.gradient import GradientLearner
@@ -47,9 +47,9 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     return value, {"plan": value.detach()}
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """Walks that reach the flag: by plans, each followed for four ticks, and by baselines on the same walks."""
-    seeds = exam_seeds(context.episodes(200 if level == "glimpse" else 1000), "pond")
+    seeds = exam_seeds(context.episodes(1000), "pond")
     rng, side = numpy_rng("pond", "floors"), np.ones(len(seeds))
     noise = torch_generator("pond", "exam", device=agent.device)
     policies: dict[str, Policy] = {
@@ -61,8 +61,9 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     arrived = {name: returns(policy, context.make_world("pond", "", seeds)) for name, policy in policies.items()}
     floors = {name: float(arrived[name].mean()) for name in ("straight on", "random")}
     reference = f"the guide {arrived['guide'].mean():.2f}"
-    return [Measure("walk", "arrived", arrived["plans"], 0.0, 1.0, floors, rate=True, reference=reference,
-                    episodes=of_worlds(context.make_world, "pond", "", seeds))]  # fmt: skip
+    measure = Measure("walk", "arrived", arrived["plans"], 0.0, 1.0, floors, rate=True, reference=reference,
+                      episodes=of_worlds(context.make_world, "pond", "", seeds))  # fmt: skip
+    return Exam([measure])
 
 
 def taught(context: Context, n: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from devmind.agent import Agent, collate_tick
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
 from devmind.learners.gradient import GradientLearner, trainable
@@ -33,16 +33,16 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     return value, {"side": value.detach()}
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """Share of unseen seats whose warmest side is named; the baseline answers with the strongest reading."""
-    seeds = exam_seeds(context.episodes(120 if level == "glimpse" else 600), "warmth")
+    seeds = exam_seeds(context.episodes(600), "warmth")
     batch, warmth = sit(context, seeds)
     side = batch["side"]
     right = (agent(batch, ["warm_side"])["warm_side"].mode() == side).numpy()[:, 0]
     floor = float((warmth.argmax(axis=1) == side.numpy()[:, 0]).mean())
     floors = {"strongest reading": floor}
     episodes = of_worlds(context.make_world, "thermal", "", seeds)
-    return [Measure("warmth", "sides named correctly", right, 0.25, 1.0, floors, rate=True, episodes=episodes)]
+    return Exam([Measure("warmth", "sides named correctly", right, 0.25, 1.0, floors, rate=True, episodes=episodes)])
 
 
 def taught(context: Context, n: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from devmind.agent import Agent, collate_tick
 from devmind.agent.text import add_text, page_nats, text_loss
 from devmind.agent.writing import write
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exam, Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
 from devmind.learners.gradient import GradientLearner
@@ -41,10 +41,10 @@ def say(agent: Agent, beginning: str, most: int = 80, seed: int | None = 0) -> s
     return written[0]
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """Nats a byte of pages of the held-out part, one value a page; the baselines are n-grams."""
     taught, held_out = split(context.data)
-    texts = apart(held_out, context.episodes(32 if level == "glimpse" else 160))
+    texts = apart(held_out, context.episodes(160))
     chunks = [texts[i : i + ROWS] for i in range(0, len(texts), ROWS)]
     nats = torch.cat([page_nats(agent, batch_of(chunk))[:, 0] for chunk in chunks]).cpu().numpy()
     orders = {"unigram": 1, "5-gram": 5}
@@ -52,10 +52,9 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     opening = texts[0][:40]
     shown = Exhibit("example", f"It was given {opening!r} and wrote {say(agent, opening)!r}.")
     note = f"{len(taught):,} bytes were taught, {len(held_out):,} held out; pages of {len(texts[0])} bytes."
-    return [
-        Measure("read", "nats a byte", nats, math.log(256), 0.0, floors, higher_is_better=False,
-                note=note, exhibits=(shown,), episodes=identities({"page": texts}))
-    ]  # fmt: skip
+    measure = Measure("read", "nats a byte", nats, math.log(256), 0.0, floors, higher_is_better=False,
+                      note=note, exhibits=(shown,), episodes=identities({"page": texts}))  # fmt: skip
+    return Exam([measure])
 
 
 def taught(context: Context, n: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from devmind.agent import Agent, AgentConfig, Encoded, Encoder, collate_tick
 from devmind.algorithms.tree_search import Expanded, Found, Roots, gumbel_search
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Batches, Context, Lesson, Skill
 from devmind.learners.gradient import GradientLearner
@@ -98,7 +98,7 @@ def lost_lines(move: Callable[[Position], np.ndarray], side: int) -> np.ndarray:
     return np.concatenate(lost)
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """The whole game tree as either side: by search, by the network alone, and by baselines."""
     untaught = Agent(AgentConfig(size=agent.config.size, seed=agent.config.seed)).eval().to(agent.device)
     NoughtsStage().admit(untaught)
@@ -113,11 +113,12 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     kept = {name: 1.0 - np.concatenate(each) for name, each in lost.items()}
     floors, rows = ("random", "search over an untaught network"), ("network alone",)
     note = "Every line of the game is played: nothing is sampled, and an interval says nothing."
-    return [
+    measures = [
         Measure(name, unit, values["search"], 0.0, 1.0, {f: values[f].mean() for f in floors}, rate=unit == "lines",
                 exhaustive=True, note=note, rows={r: values[r].mean() for r in rows})
         for name, unit, values in (("noughts", "sides never lost", sides), ("noughts/lines", "lines", kept))
     ]  # fmt: skip
+    return Exam(measures)
 
 
 class NoughtsStage:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.report.exhibits import png
@@ -36,36 +38,35 @@ NOTE = {
 }
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """One value a question: whether the written answer is right, byte by byte."""
-    n = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5)
-    full = level == "full"
-    rules = Rules(context) if full else None
-    return [
-        _measure(agent, name, draw_questions(context, exam_seeds(n, context.seed, name), of), rules)
+    n = context.episodes(EPISODES)
+    rules = cache(lambda: Rules(context))
+    return Exam.joined(
+        _exam(agent, name, draw_questions(context, exam_seeds(n, context.seed, name), of), rules)
         for name, of in ((SCENES, TAUGHT), (PAIRS, HELD_OUT))
-    ]
+    )
 
 
-def _measure(agent: Agent, name: str, questions: Questions, rules: Rules | None) -> Measure:
+@in_parts
+def _exam(agent: Agent, name: str, questions: Questions, rules: Callable[[], Rules]) -> Parts:
     senses = {SIGHT: questions.shown.sight, TEXT: questions.questions}
     replies, confidence = sure_answers(agent, senses, LONGEST)
     right = _right(replies, questions)
-    rows, floors = {}, {}
-    if rules:
-        kinds = np.array(questions.kinds)
-        rows = {f"asked for {kind}": float(right[kinds == kind].mean()) for kind in ASKED if (kinds == kind).any()}
-        rows[SURE] = calibration_error(confidence, right)
-        rows["sight off"] = float(_right(answers(agent, {TEXT: questions.questions}, LONGEST), questions).mean())
-        floors = {
-            "the question alone": float(_right(rules.unseen(questions), questions).mean()),
-            **{name: float(_right(replies, questions).mean()) for name, replies in rules.seen(questions).items()},
-        }
-    return Measure(
-        name, "answered rightly", right, chance=0.0, ceiling=1.0, floors=floors, rate=True, note=NOTE[name],
-        episodes=identities({SIGHT: senses[SIGHT], TEXT: senses[TEXT]}), rows=rows,
-        exhibits=_mistakes(questions, right, replies) if rules else (),
+    measure = Measure(
+        name, "answered rightly", right, chance=0.0, ceiling=1.0, rate=True, note=NOTE[name],
+        episodes=identities({SIGHT: senses[SIGHT], TEXT: senses[TEXT]}),
     )  # fmt: skip
+    yield [measure]
+    kinds = np.array(questions.kinds)
+    rows = {f"asked for {kind}": float(right[kinds == kind].mean()) for kind in ASKED if (kinds == kind).any()}
+    rows[SURE] = calibration_error(confidence, right)
+    rows["sight off"] = float(_right(answers(agent, {TEXT: questions.questions}, LONGEST), questions).mean())
+    floors = {
+        "the question alone": float(_right(rules().unseen(questions), questions).mean()),
+        **{name: float(_right(replies, questions).mean()) for name, replies in rules().seen(questions).items()},
+    }
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_mistakes(questions, right, replies))]
 
 
 def shown_in_lessons(context: Context, n: int) -> np.ndarray:

@@ -8,12 +8,13 @@ life calls when somebody holds something up (`stages.language.taught_words.ask`)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.algorithms.calibration import calibration_error
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.stage import Context
 from devmind.report.exhibits import png
 from devmind.seeding import exam_seeds, lesson_seeds
@@ -33,30 +34,28 @@ NOTE = (
 )
 
 
-def measures(agent: Agent, context: Context, level: str) -> list[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """One value a life. An agent without the heads for words taught once is not asked, and the gate says so."""
     if not answers_by_looks(agent):
-        return []
-    n, full = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5), level == "full"
+        return
+    n = context.episodes(EPISODES)
     of, strange = drawn(context, exam_seeds(n, context.seed, ASKS), exam=True)
     answer = TaughtLives(agent, of, untaught=strange).answered([WHAT] * n)
     right = answer.asks == strange
-    rows = {}
-    if full:
-        unremembering = TaughtLives(agent, of, memory=False).answered([WHAT] * n)
-        rows = {
-            "asked about things that were never named": float(answer.asks[strange].mean()),
-            "asked about things that were named once": float(answer.asks[~strange].mean()),
-            "calibration error of its doubt": calibration_error(answer.doubt, _unnamed(answer.nearest, of, strange)),
-            "asked with memory off": float(unremembering.asks.mean()),
-        }
-    return [
-        Measure(
-            ASKS, "asked or not, rightly", right.astype(float), 0.5, 1.0, _floors(context, of, strange) if full else {},
-            rate=True, note=NOTE, episodes=of.episodes(), rows=rows,
-            exhibits=_mistakes(of, strange, answer.asks) if full else (),
-        )
-    ]  # fmt: skip
+    measure = Measure(
+        ASKS, "asked or not, rightly", right.astype(float), 0.5, 1.0, rate=True, note=NOTE, episodes=of.episodes()
+    )
+    yield [measure]
+    unremembering = TaughtLives(agent, of, memory=False).answered([WHAT] * n)
+    rows = {
+        "asked about things that were never named": float(answer.asks[strange].mean()),
+        "asked about things that were named once": float(answer.asks[~strange].mean()),
+        "calibration error of its doubt": calibration_error(answer.doubt, _unnamed(answer.nearest, of, strange)),
+        "asked with memory off": float(unremembering.asks.mean()),
+    }
+    floors, mistakes = _floors(context, of, strange), _mistakes(of, strange, answer.asks)
+    yield [replace(measure, floors=floors, rows=rows, exhibits=mistakes)]
 
 
 def drawn(context: Context, seeds: np.ndarray, exam: bool) -> tuple[Lives, np.ndarray]:
@@ -74,7 +73,7 @@ def _floors(context: Context, of: Lives, strange: np.ndarray) -> dict[str, float
     """Baselines: two habits, and the rules of `new_words`, which are told where each thing is. These ask if no named
     look is as similar to the thing looked at as a threshold, the best one in lives of lessons.
     """
-    n, rules = context.episodes(TUNED_ON), Rules(context)
+    n, rules = context.scaled(TUNED_ON), Rules(context)
     lesson, without = drawn(context, lesson_seeds(n, context.seed, ASKS), exam=False)
     floors = {"never asks": float((~strange).mean()), "always asks": float(strange.mean())}
     tuned, fits_of_exam = (

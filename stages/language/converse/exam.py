@@ -16,7 +16,7 @@ from devmind.agent.batch import Batch, collate_tick
 from devmind.agent.writing import Conversation
 from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exam, Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.report.exhibits import png
@@ -62,22 +62,22 @@ class Played:
         return ((self.found == drawn_games.target) & (self.asked == ~drawn_games.clear)).astype(float)
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """One value a game. The baselines are told where each thing is, and play with one habit each."""
-    n = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5)
-    full = level == "full"
+    n = context.episodes(EPISODES)
     drawn_games = games(context, exam_seeds(n, context.seed, CONVERSE), HELD_OUT, PAIRS)
     played = play(agent, context, drawn_games)
     won = played.won(drawn_games)
-    return [
-        Measure(
-            CONVERSE, "games won", won, CHANCE, 1.0, _floors(context, drawn_games) if full else {}, rate=True,
-            note=NOTE, episodes=identities({SIGHT: drawn_games.sight, TEXT: drawn_games.openings}),
-            rows=_rows(agent, context, drawn_games, played) if full else {},
-            exhibits=_lost(drawn_games, played, won) if full else (),
-        ),
-        *asking.measures(agent, context, level),
-    ]  # fmt: skip
+    measure = Measure(
+        CONVERSE, "games won", won, CHANCE, 1.0, rate=True, note=NOTE,
+        episodes=identities({SIGHT: drawn_games.sight, TEXT: drawn_games.openings}),
+    )  # fmt: skip
+
+    def complete() -> list[Measure]:
+        floors, rows = _floors(context, drawn_games), _rows(agent, context, drawn_games, played)
+        return [replace(measure, floors=floors, rows=rows, exhibits=_lost(drawn_games, played, won))]
+
+    return Exam.joined((Exam([measure], complete), asking.examine(agent, context)))
 
 
 def shown_in_lessons(context: Context, n: int) -> np.ndarray:

@@ -8,6 +8,7 @@ by words fails.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from devmind.acting import Policy
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
@@ -37,15 +38,15 @@ ELSEWHERE = "go to the grey box"
 """The other instruction, if all rooms have the same."""
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """The share of instructions that are carried out, by actions drawn as in a life (`head.Drawn`).
 
     Without MiniGrid nothing is measured, and the gate says so.
     """
     if not installed():
-        return []
-    full = level == "full"
-    n = context.episodes(EPISODES // 5 if level == "glimpse" else EPISODES)
+        return
+    n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, NAME)
     values = played(seeds, following(agent))
     measure = Measure(
@@ -53,15 +54,17 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         "instruction carried out",
         values,
         chance=0.0,
-        ceiling=1.0,
-        floors=_floors(agent, context, seeds) if full else {},
         rate=True,
         reference="BabyAI 1.0: 0.99 from some 8,000 to 12,000 demonstrations of the bot",
         note=f"{ROOM}, new rooms; the bot's ceiling is in the rows",
-        rows=_rows(agent, context, seeds) if full else {},
         episodes=begun(seeds),
     )
-    return [measure, *(further(agent, context, name) for name in FURTHER)] if full else [measure]
+    yield [measure]
+    floors, rows = _floors(agent, context, seeds), _rows(agent, context, seeds)
+    yield [
+        replace(measure, floors=floors, rows=rows),
+        *(further(agent, context, name) for name in FURTHER),
+    ]
 
 
 def further(agent: Agent, context: Context, name: str) -> Measure:
@@ -88,7 +91,6 @@ def further(agent: Agent, context: Context, name: str) -> Measure:
         "return, random to bot",
         scaled(drawn),
         chance=0.0,
-        ceiling=1.0,
         floors={
             "random": float(scaled(random)),
             "straight on": float(scaled(straight)),

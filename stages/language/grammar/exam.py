@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import EXAM_SEEDS_FROM
@@ -31,36 +32,29 @@ Telling = Callable[[list[str]], np.ndarray]
 """Nats float64 [N] of N pages."""
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """One value a pair: 1 if the right pages cost fewer nats, 0.5 if both cost the same."""
-    per_fault = context.episodes(EACH if level != "glimpse" else max(1, EACH // 5))
+    per_fault = context.episodes(EACH)
     all_pairs = pairs(context, per_fault)
-    values, full = judged(all_pairs, lambda texts: nats(agent, texts)), level == "full"
+    values = judged(all_pairs, lambda texts: nats(agent, texts))
     kinds = np.array([one.kind for one in all_pairs])
-    rows, floors = {}, {}
-    if full:
-        rows = {kind: float(values[kinds == kind].mean()) for kind in KINDS_OF_FAULTS}
-        untrue = [pair(TRUTH, EXAM_SEEDS_FROM + context.seed, number) for number in range(per_fault)]
-        rows[TRUTH] = float(judged(untrue, lambda texts: nats(agent, texts)).mean())
-        floors = {
-            f"Witten-Bell {order}-gram": float(judged(all_pairs, grams(context, order)).mean()) for order in ORDERS
-        }
-    return [
-        Measure(
-            NAME,
-            "of pairs told apart",
-            values,
-            chance=0.5,
-            ceiling=1.0,
-            floors=floors,
-            rate=bool(np.isin(values, (0.0, 1.0)).all()),
-            note=f"{len(KINDS_OF_FAULTS)} kinds of faults, pairs of colour and noun that her texts never have; a "
-            f"tie counts a half ({int((values == 0.5).sum())} here); '{TRUTH}' is measured too and does not count",
-            rows=rows,
-            episodes=identities({"text": texts_of(all_pairs)}),
-            exhibits=_mistakes(all_pairs, values) if full else (),
-        )
-    ]
+    measure = Measure(
+        NAME,
+        "of pairs told apart",
+        values,
+        chance=0.5,
+        rate=bool(np.isin(values, (0.0, 1.0)).all()),
+        note=f"{len(KINDS_OF_FAULTS)} kinds of faults, pairs of colour and noun that her texts never have; a "
+        f"tie counts a half ({int((values == 0.5).sum())} here); '{TRUTH}' is measured too and does not count",
+        episodes=identities({"text": texts_of(all_pairs)}),
+    )
+    yield [measure]
+    rows = {kind: float(values[kinds == kind].mean()) for kind in KINDS_OF_FAULTS}
+    untrue = [pair(TRUTH, EXAM_SEEDS_FROM + context.seed, number) for number in range(per_fault)]
+    rows[TRUTH] = float(judged(untrue, lambda texts: nats(agent, texts)).mean())
+    floors = {f"Witten-Bell {order}-gram": float(judged(all_pairs, grams(context, order)).mean()) for order in ORDERS}
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_mistakes(all_pairs, values))]
 
 
 def pairs(context: Context, per_fault: int) -> list[Pair]:

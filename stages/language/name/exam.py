@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.moment import SIGHT_SIZE
@@ -40,28 +41,32 @@ LONGEST = 24
 NOTE = "six pairs of colour and noun that no lesson showed, each beside one of its colour and one of its noun"
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Say: the name of the thing looked at, in writing. Find: the named one of four things, by pointing."""
-    n = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5)
-    full = level == "full"
+    n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, "name")
     looked_at, ahead = (scenes(context, seeds, HELD_OUT, PAIRS, np.full(n, near)) for near in (True, False))
     (replies, confidence), (pointed_at, of_cell) = says(agent, looked_at.sight), finds(agent, ahead)
-    floors = _floors(context, looked_at, ahead) if full else {SAY: {}, FIND: {}}
     right = np.array([one == answer(name) for one, name in zip(replies, looked_at.names, strict=True)])
-    rows: dict[str, dict[str, float]] = {SAY: {}, FIND: {}}
-    if full:
-        blind = finds(agent, ahead, [UNNAMED] * n)[0] == ahead.target
-        rows = _rows(replies, looked_at, blind, answers(agent, {TEXT: [WHAT] * n}, LONGEST))
-        rows[SAY][SURE] = calibration_error(confidence, right)
-        rows[FIND][OF_CELL] = calibration_error(of_cell, pointed_at == ahead.target)
-    episodes = [identities({"sight": some_scenes.sight}) for some_scenes in (looked_at, ahead)]
-    return [
-        Measure(SAY, "named correctly", right.astype(float), 1 / len(HELD_OUT), 1.0, floors[SAY], rate=True, note=NOTE,
-                episodes=episodes[0], rows=rows[SAY], exhibits=_mistakes(looked_at, right, replies) if full else ()),
-        Measure(FIND, "found", (pointed_at == ahead.target).astype(float), 1 / THINGS, 1.0, floors[FIND], rate=True,
-                episodes=episodes[1], note=f"{NOTE}; the thing nearest to the cell pointed at counts", rows=rows[FIND]),
-    ]  # fmt: skip
+    say_episodes, find_episodes = (identities({"sight": some_scenes.sight}) for some_scenes in (looked_at, ahead))
+    said = Measure(
+        SAY, "named correctly", right.astype(float), 1 / len(HELD_OUT), 1.0, rate=True, note=NOTE, episodes=say_episodes
+    )
+    found = Measure(
+        FIND, "found", (pointed_at == ahead.target).astype(float), 1 / THINGS, 1.0, rate=True, episodes=find_episodes,
+        note=f"{NOTE}; the thing nearest to the cell pointed at counts",
+    )  # fmt: skip
+    yield [said, found]
+    floors = _floors(context, looked_at, ahead)
+    blind = finds(agent, ahead, [UNNAMED] * n)[0] == ahead.target
+    rows = _rows(replies, looked_at, blind, answers(agent, {TEXT: [WHAT] * n}, LONGEST))
+    rows[SAY][SURE] = calibration_error(confidence, right)
+    rows[FIND][OF_CELL] = calibration_error(of_cell, pointed_at == ahead.target)
+    yield [
+        replace(said, floors=floors[SAY], rows=rows[SAY], exhibits=_mistakes(looked_at, right, replies)),
+        replace(found, floors=floors[FIND], rows=rows[FIND]),
+    ]
 
 
 def shown_in_lessons(context: Context, n: int) -> np.ndarray:

@@ -10,6 +10,7 @@ zib?", it points at a cell.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from devmind.acting.recall import OwnMemories, keys_of
 from devmind.agent.agent import Agent
 from devmind.algorithms.calibration import calibration_error
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.memory import Memory, open_store
@@ -46,33 +47,32 @@ NOTE = (
 )
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """One value a life: whether the word is that of the thing; whether the thing nearest to the cell is the one meant.
 
     An agent without the two heads is not asked, and the gate says so.
     """
     if not answers_by_looks(agent):
-        return []
-    n = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5)
-    full, seeds = level == "full", exam_seeds(n, context.seed, "new_words")
+        return
+    n = context.episodes(EPISODES)
+    seeds = exam_seeds(n, context.seed, "new_words")
     near, ahead = (
         lives(context, seeds, HELD_OUT, PAIRS, np.full(n, looked_at), exam=True) for looked_at in (True, False)
     )
-    rules = Rules(context) if full else None
     right_place = (TaughtLives(agent, ahead).found() == ahead.scenes.target).astype(float)
-    measures = [
-        Measure(FOUND, "found", right_place, 1 / THINGS, 1.0, rules.found(ahead) if rules else {}, rate=True, note=NOTE,
-                episodes=ahead.episodes(), rows=_found_rows(agent, ahead) if full else {})
-    ]  # fmt: skip
+    found = Measure(FOUND, "found", right_place, 1 / THINGS, 1.0, rate=True, note=NOTE, episodes=ahead.episodes())
     answer = TaughtLives(agent, near).answered([WHAT] * n)
     words = np.array(answer.words)
     right = (words == near.asked).astype(float)
-    return [
-        Measure(SAID, "named correctly", right, 1 / THINGS, 1.0, rules.said(near) if rules else {}, rate=True,
-                note=NOTE, episodes=near.episodes(), rows=_said_rows(agent, near, answer.sure, right) if full else {},
-                exhibits=_mistakes(near, right, words) if full else ()),
-        *measures,
-    ]  # fmt: skip
+    said = Measure(SAID, "named correctly", right, 1 / THINGS, 1.0, rate=True, note=NOTE, episodes=near.episodes())
+    yield [said, found]
+    rules = Rules(context)
+    mistakes, rows = _mistakes(near, right, words), _said_rows(agent, near, answer.sure, right)
+    yield [
+        replace(said, floors=rules.said(near), rows=rows, exhibits=mistakes),
+        replace(found, floors=rules.found(ahead), rows=_found_rows(agent, ahead)),
+    ]
 
 
 class TaughtLives:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.agent.text import PATCH
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.errors import ExamError
@@ -40,30 +41,27 @@ def gate(context: Context) -> Gate:
     return Gate([Threshold(NAME, bound, beats_floor=True, lower_is_better=True)])
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """Nats a character, the mean over all blocks of the held-out part; a glimpse reads a fifth of them."""
-    text, full = corpus(context), level == "full"
+    text = corpus(context)
     _check_unseen(agent, text, group(context))
-    part = text.held_out[: max(BLOCK, len(text.held_out) // 5)] if level == "glimpse" else text.held_out
+    part = text.held_out[: max(BLOCK, len(text.held_out) // context.one_in)]
     data, length = as_bytes(part), LENGTHS[context.config.size]
     values, tokens = by_block(nats_of(agent, part, length)), tokens_of(agent, part)
     bits = float(values.mean()) / log(2) * len(text.held_out) / len(data)
-    return [
-        Measure(
-            NAME,
-            "nats a character",
-            values,
-            chance=log(256),
-            ceiling=text.ceiling,
-            floors=floors(text) if full else {},
-            higher_is_better=False,
-            reference=REFERENCE if text.sha256.startswith(SHAKESPEARE) else text.ceiling_is,
-            note=f"{source_of(text)}: {len(text.taught):,} characters taught, {len(text.held_out):,} held out, split "
-            f"{text.sha256[:12]}; {len(data):,} bytes told, {tokens}pages of {length}",
-            rows={"bits a byte": bits} if full else {},
-            episodes=identities({"text": blocks(part, len(values))}),
-        )
-    ]
+    measure = Measure(
+        NAME,
+        "nats a character",
+        values,
+        chance=log(256),
+        ceiling=text.ceiling,
+        higher_is_better=False,
+        reference=REFERENCE if text.sha256.startswith(SHAKESPEARE) else text.ceiling_is,
+        note=f"{source_of(text)}: {len(text.taught):,} characters taught, {len(text.held_out):,} held out, split "
+        f"{text.sha256[:12]}; {len(data):,} bytes told, {tokens}pages of {length}",
+        episodes=identities({"text": blocks(part, len(values))}),
+    )
+    return Exam([measure], lambda: [replace(measure, floors=floors(text), rows={"bits a byte": bits})])
 
 
 def source_of(text: Corpus) -> str:

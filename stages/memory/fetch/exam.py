@@ -11,6 +11,7 @@ these two scores, beside those of `reach`, a life decides which head is asked fi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
@@ -35,26 +36,13 @@ GATE = Gate([Threshold(BY_TRUNK, 0.85, beats_twin=True)])
 OFF, WINDOW, BELIEFS, DEAF = "memory off", "beliefs off (window alone)", "window off (beliefs alone)", "words off"
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Share of episodes in which the first thing touched has the named colour, by the arc and by the trunk."""
-    n, full = context.episodes(EPISODES, level), level == "full"
+    n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, NAME)
     arc, trunk = by_arc(agent), by_trunk(agent)
     hits_by_arc, hits_by_trunk = fetched(context, seeds, lambda: arc), fetched(context, seeds, lambda: trunk)
-    rows, floors, ceiling = {}, {}, 1.0
-    if full:
-        few, rng = seeds[: max(8, n // 2)], numpy_rng("exam", NAME, "random")
-        rows = {
-            OFF: fetched(context, few, lambda: by_trunk(agent, short_term=False, beliefs=False)).mean(),
-            WINDOW: fetched(context, few, lambda: by_trunk(agent, beliefs=False)).mean(),
-            BELIEFS: fetched(context, few, lambda: by_trunk(agent, short_term=False)).mean(),
-            DEAF: fetched(context, few, lambda: by_trunk(agent, without=("words",))).mean(),
-        }
-        floors = {
-            "random": fetched(context, seeds, lambda: lambda senses, first: at_random(rng, len(first))).mean(),
-            "along the ray to where the colour was seen": fetched(context, seeds, Remembered).mean(),
-        }
-        ceiling = float(fetched(context, seeds, ByTruth).mean())
     state = context.make_world("nursery", LEVEL, seeds).state()
     things = state.present.sum(1) - state.present[:, SCREEN]
     by_what_is_seen = Measure(
@@ -62,24 +50,33 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         "episodes that touch the named colour first",
         hits_by_arc.astype(np.float64),
         chance=float((1 / things).mean()),
-        ceiling=ceiling,
-        floors={name: float(value) for name, value in floors.items()},
         rate=True,
         note="by the arc, which reaches for things in view",
         answered=arc.counts,
         episodes=of_worlds(context.make_world, "nursery", LEVEL, seeds),
     )
-    return [
-        by_what_is_seen,
-        by_what_is_seen.of(
-            BY_TRUNK,
-            hits_by_trunk.astype(np.float64),
-            rows={name: float(value) for name, value in rows.items()},
-            note=f"by the trunk's own head, the arc silenced; {SEEN_TICKS} Moments in view, the question "
-            f"{DELAY_TICKS + 1} Moments behind them; chance is any of the things",
-            answered=trunk.counts,
-        ),
-    ]
+    by_memory = by_what_is_seen.of(
+        BY_TRUNK,
+        hits_by_trunk.astype(np.float64),
+        note=f"by the trunk's own head, the arc silenced; {SEEN_TICKS} Moments in view, the question "
+        f"{DELAY_TICKS + 1} Moments behind them; chance is any of the things",
+        answered=trunk.counts,
+    )
+    yield [by_what_is_seen, by_memory]
+    few, rng = seeds[: max(8, n // 2)], numpy_rng("exam", NAME, "random")
+    rows = {
+        OFF: fetched(context, few, lambda: by_trunk(agent, short_term=False, beliefs=False)).mean(),
+        WINDOW: fetched(context, few, lambda: by_trunk(agent, beliefs=False)).mean(),
+        BELIEFS: fetched(context, few, lambda: by_trunk(agent, short_term=False)).mean(),
+        DEAF: fetched(context, few, lambda: by_trunk(agent, without=("words",))).mean(),
+    }
+    floors = {
+        "random": fetched(context, seeds, lambda: lambda senses, first: at_random(rng, len(first))).mean(),
+        "along the ray to where the colour was seen": fetched(context, seeds, Remembered).mean(),
+    }
+    ceiling = float(fetched(context, seeds, ByTruth).mean())
+    full = replace(by_what_is_seen, ceiling=ceiling, floors=floors)
+    yield [full, replace(by_memory, ceiling=ceiling, floors=floors, rows=rows)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:

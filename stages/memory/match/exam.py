@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.agent.device import place
-from devmind.curriculum.exam import Exhibit, Measure, parted
+from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, in_parts, parted
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
@@ -28,42 +28,39 @@ GATE = Gate([Threshold(f"{NAME}/{kind}", 0.9, beats_twin=True) for kind in KINDS
 OFF = "memory off"
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """Share right after a pause of PAUSE Moments, for seen and heard things; memory off and floors in a full exam."""
-    return [_measure(agent, context, level, kind) for kind in KINDS]
+    return Exam.joined(_exam(agent, context, kind) for kind in KINDS)
 
 
-def _measure(agent: Agent, context: Context, level: str, kind: str) -> Measure:
+@in_parts
+def _exam(agent: Agent, context: Context, kind: str) -> Parts:
     sense = KINDS[kind]
-    n = context.episodes(EPISODES, level)
+    n = context.episodes(EPISODES)
     of = things(exam_seeds(n, context.seed, NAME, kind), HELD_OUT)
     moments, targets = shown(of, sense, PAUSE), answers(of)
     choices = chosen(agent, sense, moments)
-    rows, floors = {}, {}
-    if level == "full":
-        untaught = place(Agent(agent.config), context.device).eval()
-        rows = {OFF: _right(chosen(agent, sense, moments, short_term=False), targets)}
-        if sense == "sound" and never_met(agent.config.trained_on, TONES):
-            rows |= parted((choices == targets).astype(np.float64), unheard(of.size_m[:, 0]), "of tones")
-        floors = {
-            "untaught agent": _right(chosen(untaught, sense, moments), targets),
-            "nearest raw input": _right(nearest(sense, moments), targets),
-            "always the first": _right(np.zeros(n, np.int64), targets),
-        }
-    return Measure(
+    measure = Measure(
         f"{NAME}/{kind}",
         "right",
         (choices == targets).astype(np.float64),
         chance=1 / CHOICES,
-        ceiling=1.0,
-        floors=floors,
         rate=True,
-        rows=rows,
         note=f"{PAUSE} Moments with other things between, at most {LONGEST_TAUGHT} in lessons; combinations of shape, "
         "colour and texture that no lesson of names or matches showed",
         episodes=of.episodes(),
-        exhibits=(_shown(choices == targets),) if level == "full" else (),
     )
+    yield [measure]
+    untaught = place(Agent(agent.config), context.device).eval()
+    rows = {OFF: _right(chosen(agent, sense, moments, short_term=False), targets)}
+    if sense == "sound" and never_met(agent.config.trained_on, TONES):
+        rows |= parted((choices == targets).astype(np.float64), unheard(of.size_m[:, 0]), "of tones")
+    floors = {
+        "untaught agent": _right(chosen(untaught, sense, moments), targets),
+        "nearest raw input": _right(nearest(sense, moments), targets),
+        "always the first": _right(np.zeros(n, np.int64), targets),
+    }
+    yield [replace(measure, floors=floors, rows=rows, exhibits=(_shown(choices == targets),))]
 
 
 def chosen(agent: Agent, sense: str, moments: np.ndarray, short_term: bool = True) -> np.ndarray:

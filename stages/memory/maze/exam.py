@@ -6,7 +6,8 @@ Three mazes: the passive T-Maze with a corridor of 100, longer than in any lesso
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from devmind.acting import Policy, Senses, rollout
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
@@ -42,45 +43,42 @@ ALL_ROOMS = "; all rooms that no lesson shows: other combinations of start, thin
 ABSENT = "MiniGrid is not installed (extra 'worlds'): its Memory rooms were not examined"
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """Share of episodes that end at the right side: a corridor of 100, and MiniGrid's rooms if it is installed."""
-    measures = [_measure(agent, context, level, T_MAZE, "" if minigrid.installed() else f"; {ABSENT}")]
+    exams = [_exam(agent, context, T_MAZE, "" if minigrid.installed() else f"; {ABSENT}")]
     if minigrid.installed():
-        measures += [
-            _measure(agent, context, level, name, f"{ALL_ROOMS}; more than {LONGEST[size]} steps count as failed")
+        exams += [
+            _exam(agent, context, name, f"{ALL_ROOMS}; more than {LONGEST[size]} steps count as failed")
             for name, size in SIZES.items()
         ]
-    return measures
+    return Exam.joined(exams)
 
 
-def _measure(agent: Agent, context: Context, level: str, name: str, note: str) -> Measure:
-    n = context.episodes(BESIDE if level == "glimpse" else EPISODES, level)
+@in_parts
+def _exam(agent: Agent, context: Context, name: str, note: str) -> Parts:
+    n = context.episodes(EPISODES, BESIDE)
     few = min(n, context.episodes(BESIDE))
     right = arrived(context, name, n, short_term.agent_policy(agent))
-    rows: dict[str, float] = {}
-    floors: dict[str, float] = {}
-    if level == "full":
-        rows = {SHORT_OFF: float(arrived(context, name, few, short_term.agent_policy(agent, short_term=False)).mean())}
-        rows |= _of_unseen_sizes(agent, context) if name == S13 else {}
-        if name == T_MAZE:
-            child = short_term.agent_policy(agent)
-            rows[f"corridors of {PHASES}"] = float(arrived(context, name, few, child, PHASES).mean())
-        floors = {
-            title: float(arrived(context, name, few, policy).mean()) for title, policy in _floors(context, name).items()
-        }
-    return Measure(
+    measure = Measure(
         name,
         "arrived",
         right,
         chance=0.5,
-        ceiling=1.0,
-        floors=floors,
         rate=True,
         reference="0.5 without memory" + (" (Ni et al., 2023)" if name == T_MAZE else ""),
         note=NO_STORE + note,
-        rows=rows,
         **_which(context, name, n),
     )
+    yield [measure]
+    rows = {SHORT_OFF: float(arrived(context, name, few, short_term.agent_policy(agent, short_term=False)).mean())}
+    rows |= _of_unseen_sizes(agent, context) if name == S13 else {}
+    if name == T_MAZE:
+        child = short_term.agent_policy(agent)
+        rows[f"corridors of {PHASES}"] = float(arrived(context, name, few, child, PHASES).mean())
+    floors = {
+        title: float(arrived(context, name, few, policy).mean()) for title, policy in _floors(context, name).items()
+    }
+    yield [replace(measure, floors=floors, rows=rows)]
 
 
 def _which(context: Context, name: str, n: int) -> dict[str, Any]:

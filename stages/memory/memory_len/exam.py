@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from devmind.acting import Policy
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
@@ -24,37 +24,29 @@ EPISODES, BESIDE = 1000, 400
 GATE = Gate([Threshold(NAME, 0.9)])
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Share correct at length 100; the whole curve, memory off, and floors in a full exam."""
-    n = context.episodes(BESIDE if level == "glimpse" else EPISODES, level)
+    n = context.episodes(EPISODES, BESIDE)
     few, short = min(n, context.episodes(BESIDE)), short_term.agent_policy(agent)
     correct = answered(context, LENGTH, n, short)
-    rows: dict[str, float] = {}
-    floors: dict[str, float] = {}
-    exhibits: tuple[Exhibit, ...] = ()
-    if level == "full":
-        curve = {length: correct if length == LENGTH else answered(context, length, few, short) for length in LENGTHS}
-        off = answered(context, LENGTH, few, short_term.agent_policy(agent, short_term=False))
-        rows = {SHORT_OFF: float(off.mean())} | {f"length {k}": float(v.mean()) for k, v in curve.items()}
-        players = {"random": short_term.at_random(2, context.seed, NAME), "always the same": short_term.always(1)}
-        floors = {name: float(answered(context, LENGTH, few, policy).mean()) for name, policy in players.items()}
-        exhibits = (_shown(curve),)
-    return [
-        Measure(
-            NAME,
-            "correct",
-            correct,
-            chance=0.5,
-            ceiling=1.0,
-            floors=floors,
-            rate=True,
-            reference="0.5 without memory (bsuite: Osband et al., 2020)",
-            note=f"{NO_STORE}; lessons have {LONGEST_TAUGHT} steps at most",
-            rows=rows,
-            episodes=of_worlds(context.make_world, NAME, str(LENGTH), exam_seeds(n, context.seed, NAME, LENGTH)),
-            exhibits=exhibits,
-        )
-    ]
+    measure = Measure(
+        NAME,
+        "correct",
+        correct,
+        chance=0.5,
+        rate=True,
+        reference="0.5 without memory (bsuite: Osband et al., 2020)",
+        note=f"{NO_STORE}; lessons have {LONGEST_TAUGHT} steps at most",
+        episodes=of_worlds(context.make_world, NAME, str(LENGTH), exam_seeds(n, context.seed, NAME, LENGTH)),
+    )
+    yield [measure]
+    curve = {length: correct if length == LENGTH else answered(context, length, few, short) for length in LENGTHS}
+    off = answered(context, LENGTH, few, short_term.agent_policy(agent, short_term=False))
+    rows = {SHORT_OFF: float(off.mean())} | {f"length {k}": float(v.mean()) for k, v in curve.items()}
+    players = {"random": short_term.at_random(2, context.seed, NAME), "always the same": short_term.always(1)}
+    floors = {name: float(answered(context, LENGTH, few, policy).mean()) for name, policy in players.items()}
+    yield [replace(measure, floors=floors, rows=rows, exhibits=(_shown(curve),))]
 
 
 def taught(context: Context, n: int) -> np.ndarray:

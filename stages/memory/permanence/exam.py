@@ -8,7 +8,7 @@ things, what beliefs add to the trunk is measured room by room, and the filter t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.tracker import point, shares
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
@@ -73,14 +73,35 @@ class Answers:
         return float((chosen == targets[: len(chosen)]).mean())
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """400 rooms of each level; rows on a quarter of them, but with beliefs off on all rooms of UNSEEN."""
-    n, full = context.episodes(EPISODES, level), level == "full"
-    by_kind = {kind: answers(agent, context, kind, n, full) for kind in KINDS}
+    n = context.episodes(EPISODES)
+
+    def played(variants: Sequence[str]) -> dict[str, Answers]:
+        return {kind: answers(agent, context, kind, n, variants) for kind in KINDS}
+
+    # The variants need what the agent senses in its rooms, so a full exam plays all at once.
+    return Exam(lambda: measured(played((BOTH,))), lambda: completed(played(tuple(VARIANTS))))
+
+
+def measured(by_kind: Mapping[str, Answers]) -> list[Measure]:
+    """The measures of the agent alone."""
+    moved = [_moved(kind, by_kind[kind]) for kind in UNSEEN]
+    return [_unmoved(by_kind["unmoved"]), *moved, _a_not_b(by_kind["a-not-b"])]
+
+
+def completed(by_kind: Mapping[str, Answers]) -> list[Measure]:
+    """The same with rows of all variants and floors, and what beliefs add."""
+    unmoved, *moved, a_not_b = measured(by_kind)
+    replies, erring = by_kind["unmoved"], by_kind["a-not-b"]
+    rows = {variant: replies.share(variant, BEFORE_LOOKING, replies.true) for variant in (SHORT, LONG, OFF)}
+    floors = {variant: replies.share(variant, BEFORE_LOOKING, replies.true) for variant in (LAST_SEEN, FILTER)}
+    errors = {variant: erring.share(variant, BEFORE_LOOKING, erring.at_first) for variant in (SHORT, LONG, OFF)}
+    at_last = {LAST_SEEN: erring.share(LAST_SEEN, BEFORE_LOOKING, erring.at_first)}
     return [
-        _unmoved(by_kind["unmoved"], full),
-        *(measure for kind in UNSEEN for measure in _moved(kind, by_kind[kind], full)),
-        _a_not_b(by_kind["a-not-b"], full),
+        replace(unmoved, floors=floors, rows={**unmoved.rows, **rows}),
+        *(each for kind, one in zip(UNSEEN, moved, strict=True) for each in moved_in_full(kind, by_kind[kind], one)),
+        replace(a_not_b, floors=at_last, rows={**a_not_b.rows, **errors}),
     ]
 
 
@@ -89,9 +110,9 @@ def taught(context: Context, n: int) -> np.ndarray:
     return of_lessons(context.make_world, n, context.seed, "nursery", [f"hide/{kind}" for kind in KINDS])
 
 
-def answers(agent: Agent, context: Context, kind: str, n: int, full: bool) -> Answers:
-    """The answers in `n` rooms of `hide/KIND`; in a full exam by all variants in the first rooms of every delay, and
-    with beliefs off in all rooms of UNSEEN.
+def answers(agent: Agent, context: Context, kind: str, n: int, variants: Sequence[str]) -> Answers:
+    """The answers in `n` rooms of `hide/KIND`, by `variants` in the first rooms of every delay, and with beliefs off
+    in all rooms of UNSEEN.
     """
     seeds = exam_seeds(n, context.seed, "permanence", kind)
     by_delay = [of_delay(seeds, kind, delay) for delay in delays(kind)]
@@ -99,8 +120,8 @@ def answers(agent: Agent, context: Context, kind: str, n: int, full: bool) -> An
     groups = [np.split(each, range(few, len(each), TOGETHER)) for each in by_delay if len(each)]
     # The variants' rooms come first, so that `share` compares their answers with the truth of the first rooms.
     for first, *_ in groups:
-        total.add(_group(agent, context, kind, first, tuple(VARIANTS) if full else (BOTH,)))
-    everywhere = (BOTH, SHORT) if full and kind in UNSEEN else (BOTH,)
+        total.add(_group(agent, context, kind, first, variants))
+    everywhere = [one for one in variants if one == BOTH or (one == SHORT and kind in UNSEEN)]
     for _, *rest in groups:
         for group in rest:
             total.add(_group(agent, context, kind, group, everywhere))
@@ -150,84 +171,76 @@ def _by_rule(tick: Tick) -> np.ndarray:
     return np.asarray(shares(tick.beliefs, colour, places).argmax(1))
 
 
-def _unmoved(replies: Answers, full: bool) -> Measure:
+def _unmoved(replies: Answers) -> Measure:
     right = replies.chosen[BOTH, BEFORE_LOOKING] == replies.true
     rows = {
         f"delay {delay / 10:.1f} s": float(right[replies.delay == delay].mean()) for delay in np.unique(replies.delay)
     }
     rows["after looking"] = replies.share(BOTH, AFTER_LOOKING, replies.true)
-    if full:
-        rows |= {variant: replies.share(variant, BEFORE_LOOKING, replies.true) for variant in (SHORT, LONG, OFF)}
     return Measure(
         "permanence/unmoved",
         "right before looking",
         right.astype(np.float64),
         chance=1 / len(PLACES),
-        ceiling=1.0,
         rate=True,
-        floors={variant: replies.share(variant, BEFORE_LOOKING, replies.true) for variant in (LAST_SEEN, FILTER)}
-        if full
-        else {},
         rows=rows,
         episodes=replies.episodes,
         note="two things at three covered places; rows with memory off are of the first rooms of each delay",
     )
 
 
-def _moved(kind: str, replies: Answers, full: bool) -> list[Measure]:
-    """Share of answers other than the empty place; in a full exam also the gain by beliefs, room by room."""
+NO_LUCK = "moved unseen: without luck nobody is right before looking, nor in more than half of the rooms after"
 
-    def elsewhere(variant: str) -> np.ndarray:
-        return (replies.chosen[variant, AFTER_LOOKING] != replies.last_seen).astype(np.float64)
 
-    own, ruled = elsewhere(BOTH), elsewhere(FILTER)
-    rows = {
-        "right before looking": replies.share(BOTH, BEFORE_LOOKING, replies.true),
-        "right after looking (0.5 is the best)": replies.share(BOTH, AFTER_LOOKING, replies.true),
-        f"{FILTER}: right before looking": replies.share(FILTER, BEFORE_LOOKING, replies.true),
-        f"{FILTER}: right after looking": replies.share(FILTER, AFTER_LOOKING, replies.true),
-    }
-    note = "moved unseen: without luck nobody is right before looking, nor in more than half of the rooms after"
-    if full:
-        for variant in (SHORT, LONG, OFF):
-            rows[f"{variant}: elsewhere"] = 1 - replies.share(variant, AFTER_LOOKING, replies.last_seen)
-            rows[f"{variant}: right after looking"] = replies.share(variant, AFTER_LOOKING, replies.true)
-        gained = Measure("against the filter", "", own - ruled, 0.0, 1.0, episodes=replies.episodes)
-        low, high = gained.interval()
-        margin = f"{gained.score:+.3f} [{low:+.3f}, {high:+.3f}] against {FILTER}, room by room"
-        note += f"; {margin}" if low > 0 else f"; the filter does it: {margin}"
-    measure = Measure(
+def _elsewhere(replies: Answers, variant: str) -> np.ndarray:
+    return (replies.chosen[variant, AFTER_LOOKING] != replies.last_seen).astype(np.float64)
+
+
+def _moved(kind: str, replies: Answers) -> Measure:
+    """Share of answers other than the empty place."""
+    return Measure(
         f"permanence/{kind}",
         "an answer other than the place found empty",
-        own,
+        _elsewhere(replies, BOTH),
         chance=CHANCE_ELSEWHERE,
-        ceiling=1.0,
         rate=True,
-        floors={LAST_SEEN: 1 - replies.share(LAST_SEEN, AFTER_LOOKING, replies.last_seen), FILTER: float(ruled.mean())}
-        if full
-        else {},
-        rows=rows,
+        rows={
+            "right before looking": replies.share(BOTH, BEFORE_LOOKING, replies.true),
+            "right after looking (0.5 is the best)": replies.share(BOTH, AFTER_LOOKING, replies.true),
+            f"{FILTER}: right before looking": replies.share(FILTER, BEFORE_LOOKING, replies.true),
+            f"{FILTER}: right after looking": replies.share(FILTER, AFTER_LOOKING, replies.true),
+        },
         episodes=replies.episodes,
-        note=note,
+        note=NO_LUCK,
     )
-    if not full:
-        return [measure]
+
+
+def moved_in_full(kind: str, replies: Answers, measure: Measure) -> list[Measure]:
+    """The measure beside variants and the filter, room by room, and the gain by beliefs."""
+    own, ruled, rows = measure.values, _elsewhere(replies, FILTER), dict(measure.rows)
+    for variant in (SHORT, LONG, OFF):
+        rows[f"{variant}: elsewhere"] = 1 - replies.share(variant, AFTER_LOOKING, replies.last_seen)
+        rows[f"{variant}: right after looking"] = replies.share(variant, AFTER_LOOKING, replies.true)
+    gained = Measure("against the filter", "", own - ruled, 0.0, 1.0, episodes=replies.episodes)
+    low, high = gained.interval()
+    margin = f"{gained.score:+.3f} [{low:+.3f}, {high:+.3f}] against {FILTER}, room by room"
+    floors = {LAST_SEEN: 1 - replies.share(LAST_SEEN, AFTER_LOOKING, replies.last_seen), FILTER: float(ruled.mean())}
     added = Measure(
-        f"permanence/{kind}/beliefs", "rooms won by beliefs, minus rooms lost by them", own - elsewhere(SHORT),
+        f"permanence/{kind}/beliefs", "rooms won by beliefs, minus rooms lost by them",
+        own - _elsewhere(replies, SHORT),
         chance=0.0, ceiling=1.0, floors={"beliefs off": 0.0}, episodes=replies.episodes,
         note="the agent minus the agent without beliefs, room by room: what they add to the trunk's memory",
     )  # fmt: skip
-    return [measure, added]
+    said = f"{NO_LUCK}; {margin}" if low > 0 else f"{NO_LUCK}; the filter does it: {margin}"
+    return [replace(measure, floors=floors, rows=rows, note=said), added]
 
 
-def _a_not_b(replies: Answers, full: bool) -> Measure:
+def _a_not_b(replies: Answers) -> Measure:
     error = replies.chosen[BOTH, BEFORE_LOOKING] == replies.at_first
     rows = {
         "right (B)": replies.share(BOTH, BEFORE_LOOKING, replies.true),
         FILTER: replies.share(FILTER, BEFORE_LOOKING, replies.at_first),
     }
-    if full:
-        rows |= {variant: replies.share(variant, BEFORE_LOOKING, replies.at_first) for variant in (SHORT, LONG, OFF)}
     return Measure(
         "permanence/a-not-b",
         "answers A after the thing was hidden at B in full view",
@@ -236,7 +249,6 @@ def _a_not_b(replies: Answers, full: bool) -> Measure:
         ceiling=0.0,
         rate=True,
         higher_is_better=False,
-        floors={LAST_SEEN: replies.share(LAST_SEEN, BEFORE_LOOKING, replies.at_first)} if full else {},
         rows=rows,
         episodes=replies.episodes,
         reference="infants of 8 to 12 months err (Piaget, 1954)",

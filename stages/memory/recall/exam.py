@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from devmind.agent.batch import collate
 from devmind.agent.device import place
 from devmind.agent.pointing import pointed_at
 from devmind.agent.taps import Percepts
-from devmind.curriculum.exam import Measure, parted
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts, parted
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.memory import Memory, open_store
@@ -74,23 +74,28 @@ class Answers:
     nearest: np.ndarray
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """The share called correctly with both memories; rows with each of them, with none, and by one sense alone."""
-    n = context.episodes(LIVES) if level != "glimpse" else max(8, context.episodes(LIVES) // 10)
+    n = context.episodes(LIVES, LIVES // 2)
     note = f"{THINGS} things a life; the window and {MORE} ticks more lie between; {ASKED} questions a life; "
     note += "combinations of shape, colour and texture that no lesson of names showed"
     known = lives(exam_seeds(n, context.seed, "recall"), THINGS + STRANGERS, HELD_OUT)
     new = lives(exam_seeds(n, context.seed, NEW), THINGS + STRANGERS, HELD_OUT)
-    full = level == "full"
-    measures = [
-        _measure("recall", agent, known, "said", np.array(NAMES)[known.answer], full, note),
-        _measure(NEW, agent, new, "copied", invented(new.seed, THINGS, exam=True), full,
-                 f"{note}; each thing has its own word, which no lesson has"),
-    ]  # fmt: skip
-    return [*measures, _of_doubles(agent, context, note)] if full else measures
+    new_words, of_new = (
+        invented(new.seed, THINGS, exam=True),
+        f"{note}; each thing has its own word, which no lesson has",
+    )
+    return Exam.joined(
+        (
+            _exam("recall", agent, known, "said", np.array(NAMES)[known.answer], note),
+            _exam(NEW, agent, new, "copied", new_words, of_new),
+            Exam([], lambda: [_of_doubles(agent, context, note)]),
+        )
+    )
 
 
-def _measure(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, full: bool, note: str) -> Measure:
+@in_parts
+def _exam(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, note: str) -> Parts:
     """One value a life, the share of the asked things that are called correctly.
 
     Args:
@@ -98,24 +103,22 @@ def _measure(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, f
     """
     targets = words[:, :ASKED]
     both = play(agent, of, short=True, long=True, words=words, strangers=head == "copied")
-    rows, floors = {}, {}
-    if full:
-        rows = _rows(agent, of, words, head)
-        if head == "copied":
-            rows |= {"points at nothing for things never named": float((both.copied[:, ASKED:] == "").mean())}
-        floors = {
-            "most frequent name": _right(_most_frequent(words), targets),
-            "name of the nearest key": _right(both.nearest[:, :ASKED], targets),
-            **_without_learning(agent, of, words),
-        }
     right = (getattr(both, head)[:, :ASKED] == targets).astype(np.float64)
-    if full and head == "said" and pairs_kept(agent.config.trained_on):
+    chance = 1 / (len(NAMES) if head == "said" else THINGS)
+    measure = Measure(name, "called correctly", right.mean(1), chance, 1.0, note=note, episodes=of.episodes(THINGS))
+    yield [measure]
+    rows = _rows(agent, of, words, head)
+    if head == "copied":
+        rows |= {"points at nothing for things never named": float((both.copied[:, ASKED:] == "").mean())}
+    elif pairs_kept(agent.config.trained_on):
         left = not_joined(of.colour, of.answer)[:, :ASKED]
         rows |= parted(right.reshape(-1), left.reshape(-1), "of names with a colour")
-    chance = 1 / (len(NAMES) if head == "said" else THINGS)
-    return Measure(
-        name, "called correctly", right.mean(1), chance, 1.0, floors, rows=rows, note=note, episodes=of.episodes(THINGS)
-    )
+    floors = {
+        "most frequent name": _right(_most_frequent(words), targets),
+        "name of the nearest key": _right(both.nearest[:, :ASKED], targets),
+        **_without_learning(agent, of, words),
+    }
+    yield [replace(measure, floors=floors, rows=rows)]
 
 
 def _of_doubles(agent: Agent, context: Context, note: str) -> Measure:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from devmind.acting import Policy, Senses
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
@@ -24,33 +24,28 @@ EPISODES, BESIDE = 1000, 400
 GATE = Gate([Threshold(NAME, 0.9)])
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """POPGym's return, -1..1, over a deck of 52 cards."""
-    n = context.episodes(BESIDE if level == "glimpse" else EPISODES, level)
+    n = context.episodes(EPISODES, BESIDE)
     few = min(n, context.episodes(BESIDE))
-    rows: dict[str, float] = {}
-    floors: dict[str, float] = {}
-    if level == "full":
-        rows = {SHORT_OFF: float(dealt(context, few, short_term.agent_policy(agent, short_term=False)).mean())}
-        players = {
-            "random": short_term.at_random(SUITS, context.seed, NAME),
-            "the next suit": short_term.choosing(_another),
-        }
-        floors = {name: float(dealt(context, few, policy).mean()) for name, policy in players.items()}
-    return [
-        Measure(
-            NAME,
-            "return",
-            dealt(context, n, short_term.agent_policy(agent)),
-            chance=-0.5,
-            ceiling=1.0,
-            floors=floors,
-            reference="a GRU of the same size and lesson (docs/memory-stage.md)",
-            note=NO_STORE,
-            rows=rows,
-            episodes=of_worlds(context.make_world, NAME, LEVEL, exam_seeds(n, context.seed, NAME)),
-        )
-    ]
+    measure = Measure(
+        NAME,
+        "return",
+        dealt(context, n, short_term.agent_policy(agent)),
+        chance=-0.5,
+        reference="a GRU of the same size and lesson (docs/memory-stage.md)",
+        note=NO_STORE,
+        episodes=of_worlds(context.make_world, NAME, LEVEL, exam_seeds(n, context.seed, NAME)),
+    )
+    yield [measure]
+    rows = {SHORT_OFF: float(dealt(context, few, short_term.agent_policy(agent, short_term=False)).mean())}
+    players = {
+        "random": short_term.at_random(SUITS, context.seed, NAME),
+        "the next suit": short_term.choosing(_another),
+    }
+    floors = {name: float(dealt(context, few, policy).mean()) for name, policy in players.items()}
+    yield [replace(measure, floors=floors, rows=rows)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:

@@ -20,7 +20,7 @@ from devmind.acting import Actor
 from devmind.acting.recall import OwnMemories, keys_of
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.rehearsal import stages_of
 from devmind.curriculum.sleep import Slept, sleep
@@ -83,9 +83,9 @@ class Night:
     others: np.ndarray
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """The share of the episodic gain kept with the store off; and what the night changed elsewhere."""
-    nights = NIGHTS[context.config.size] if level != "glimpse" else 1
+    nights = max(1, NIGHTS[context.config.size] // context.one_in)
     begun = time.monotonic()
     with torch.inference_mode(False), torch.enable_grad():
         sleeper = Sleeper(agent)
@@ -100,36 +100,37 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         f"steps a night on {slept[0].slept.asked} memories; {seconds:.0f} s in all"
     )
     rows = {"store on, before sleep": awake.mean(), "store off, no sleep": before.mean(), "store off": after.mean()}
-    return [
-        Measure(
-            "sleep",
-            "share of the gain",
-            shares(awake, before, after),
-            chance=0.0,
-            ceiling=1.0,
-            floors={"no sleep": 0.0},
-            note=note,
-            rows={name: float(value) for name, value in rows.items()},
-            episodes=np.concatenate([night.things for night in slept]),
-            groups=life,
-        ),
-        _change(
-            "awake change",
-            "called correctly",
-            [night.change for night in slept],
-            [night.others for night in slept],
-            f"with the store on, in {context.episodes(OTHERS)} other lives: after the night minus before, question by "
-            "question",
-        ),
-        _change(
-            "earlier skills",
-            "skill score",
-            [night.lost for night in slept],
-            [np.arange(len(night.lost)) for night in slept],
-            "the tests of short-term memory, after the night minus before, episode by episode; what reads encoders "
-            "alone, as all skills of reflex do, stays the same",
-        ),
-    ]
+    return Exam(
+        [
+            Measure(
+                "sleep",
+                "share of the gain",
+                shares(awake, before, after),
+                chance=0.0,
+                floors={"no sleep": 0.0},
+                note=note,
+                rows={name: float(value) for name, value in rows.items()},
+                episodes=np.concatenate([night.things for night in slept]),
+                groups=life,
+            ),
+            _change(
+                "awake change",
+                "called correctly",
+                [night.change for night in slept],
+                [night.others for night in slept],
+                f"with the store on, in {context.scaled(OTHERS)} other lives: after the night minus before, question "
+                "by question",
+            ),
+            _change(
+                "earlier skills",
+                "skill score",
+                [night.lost for night in slept],
+                [np.arange(len(night.lost)) for night in slept],
+                "the tests of short-term memory, after the night minus before, episode by episode; what reads encoders "
+                "alone, as all skills of reflex do, stays the same",
+            ),
+        ]
+    )
 
 
 def by_thing(right: np.ndarray) -> np.ndarray:
@@ -191,7 +192,7 @@ def night_of(sleeper: Sleeper, context: Context, seed: int) -> Night:
     """One life and its night; looks for before and after the night are rendered once."""
     agent = sleeper.awake
     of = lives(np.array([seed]), THINGS, HELD_OUT)
-    others = lives(exam_seeds(context.episodes(OTHERS), context.seed, "sleep", "others", seed), THINGS, HELD_OUT)
+    others = lives(exam_seeds(context.scaled(OTHERS), context.seed, "sleep", "others", seed), THINGS, HELD_OUT)
     queries, queries_of_others = shown(of, VIEWS), shown(others, 1)
     (memory,), of_others = remember(agent, of), remember(agent, others)
     awake, before = questions(agent, of, queries, [memory]), questions(agent, of, queries)
@@ -260,9 +261,9 @@ def earlier_skills(agent: Agent, context: Context, number: int) -> np.ndarray:
         number: another number gives other episodes.
     """
     apart, child = replace(context, seed=derive_seed(context.seed, "keeping", number)), short_term.agent_policy(agent)
-    signs = memory_len.answered(apart, memory_len.LENGTH, apart.episodes(SIGNS), child)
-    sides = [maze.arrived(apart, maze.T_MAZE, apart.episodes(CORRIDORS), child, maze.PHASES)]
+    signs = memory_len.answered(apart, memory_len.LENGTH, apart.scaled(SIGNS), child)
+    sides = [maze.arrived(apart, maze.T_MAZE, apart.scaled(CORRIDORS), child, maze.PHASES)]
     if minigrid.installed():
         sides += [maze.arrived(apart, name, 0, child) for name in maze.SIZES]
-    suits = repeat_previous.dealt(apart, apart.episodes(DECKS), child)
+    suits = repeat_previous.dealt(apart, apart.scaled(DECKS), child)
     return np.concatenate([2 * np.concatenate([signs, *sides]) - 1, (suits + 0.5) / 1.5])

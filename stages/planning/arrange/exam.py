@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, torch_generator
@@ -78,62 +78,61 @@ class Tables:
         return of_worlds(self.context.make_world, "tabletop", self.level, self.seeds)
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """The share of tables sorted, of two things, of three, and of three of which one is moved; and how many more tables
     are sorted than by trajectories alone.
     """
-    full = level == "full"
-    two, three, moved = (_tables(context, kind, level) for kind in ("two", "three", "three" + MOVED))
+    two, three, moved = (_tables(context, kind) for kind in ("two", "three", "three" + MOVED))
     actors = {tables.level: _actor(agent, tables) for tables in (two, three, moved)}
     ours = {tables.level: tables.sorted_by(actors[tables.level]) for tables in (two, three, moved)}
     with changed(agent, way=TRAJECTORY):
         control = three.sorted_by(_actor(agent, three))
-        alone = two.few(FEWER).sorted_by(_actor(agent, two.few(FEWER))) if full else np.zeros(1)
-    measures = []
-    for name, tables in ((TWO, two), (THREE, three), (REPLANNED, moved)):
-        floors, rows = dict[str, float](), dict[str, float]()
-        if full:
-            floors = _floors(agent, tables)
-        if full and tables is not moved:
-            rows["trajectory only"] = float((control if tables is three else alone).mean())
-            rows |= _imagined(agent, tables)
-        if full and tables is three:
-            rows |= _rows(agent, three, ours["three"])
-        measures.append(
-            Measure(
-                name,
-                "sorted",
-                ours[tables.level],
-                0.0,
-                1.0,
-                floors,
-                rate=True,
-                episodes=tables.episodes,
-                rows=rows,
-                reference=REFERENCE if tables is three else "",
-                answered=actors[tables.level].counts,
-                note="during the episode a thing that is neither held nor sorted is moved elsewhere"
-                if tables is moved
-                else "mode changes: how often the target of a step changes during denoising; confused: plans with two "
-                "steps at the same target",
-            )
-        )
-    gap = ours["three"] - control
-    measures.append(
-        Measure(
-            ABOVE,
-            "sorted, minus sorted by trajectories alone",
-            gap,
+    measures = {
+        name: Measure(
+            name,
+            "sorted",
+            ours[tables.level],
             0.0,
             1.0,
-            floors={"trajectories alone": 0.0},
-            episodes=three.episodes,
-            reference=REFERENCE,
-            note="paired on each table of three things; the control denoises points alone, by a network of the same "
-            "size in the same head, taught as long on the same batches, and replans for the same reasons; goal 0.25",
+            rate=True,
+            episodes=tables.episodes,
+            reference=REFERENCE if tables is three else "",
+            answered=actors[tables.level].counts,
+            note="during the episode a thing that is neither held nor sorted is moved elsewhere"
+            if tables is moved
+            else "mode changes: how often the target of a step changes during denoising; confused: plans with two "
+            "steps at the same target",
         )
+        for name, tables in ((TWO, two), (THREE, three), (REPLANNED, moved))
+    }
+    above = Measure(
+        ABOVE,
+        "sorted, minus sorted by trajectories alone",
+        ours["three"] - control,
+        0.0,
+        1.0,
+        floors={"trajectories alone": 0.0},
+        episodes=three.episodes,
+        reference=REFERENCE,
+        note="paired on each table of three things; the control denoises points alone, by a network of the same "
+        "size in the same head, taught as long on the same batches, and replans for the same reasons; goal 0.25",
     )
-    return measures
+    yield [*measures.values(), above]
+    with changed(agent, way=TRAJECTORY):
+        alone = two.few(FEWER).sorted_by(_actor(agent, two.few(FEWER)))
+    floors = {name: _floors(agent, tables) for name, tables in ((TWO, two), (THREE, three), (REPLANNED, moved))}
+    rows = {
+        TWO: {"trajectory only": float(alone.mean()), **_imagined(agent, two)},
+        THREE: {
+            "trajectory only": float(control.mean()),
+            **_imagined(agent, three),
+            **_rows(agent, three, ours["three"]),
+        },
+        REPLANNED: {},
+    }
+    full = [replace(measure, floors=floors[name], rows=rows[name]) for name, measure in measures.items()]
+    yield [*full, above]
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -141,8 +140,8 @@ def taught(context: Context, n: int) -> np.ndarray:
     return of_lessons(context.make_world, n, context.seed, "tabletop", list(lesson.LEVELS))
 
 
-def _tables(context: Context, kind: str, level: str) -> Tables:
-    return Tables(context, kind, exam_seeds(context.episodes(EPISODES, level), context.seed, NAME, kind))
+def _tables(context: Context, kind: str) -> Tables:
+    return Tables(context, kind, exam_seeds(context.episodes(EPISODES), context.seed, NAME, kind))
 
 
 def _actor(agent: Agent, tables: Tables, without: Sequence[str] = ()) -> Any:

@@ -4,7 +4,8 @@ apart, and whether it names the reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import by_size
 from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
@@ -38,24 +39,26 @@ TICKS = by_size(12_000, tiny=4_000)
 NOTE = "plans cut from the oracle's trips; half are sound and half have one flaw"
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Told apart: for each flawed plan, the share of sound ones that the judge thinks better (the mean is the area
     under the ROC curve). Reason: whether a flawed plan is refused for its own reason.
     """
-    plans, full = examined(context, context.episodes(PLANS if level != "glimpse" else PLANS // 5)), level == "full"
+    plans = examined(context, context.episodes(PLANS))
     judged = judge(agent, plans.draft)
     flaw, reason = judged.flawed().numpy(), judged.mode().numpy()
-    floors, rows = (_floors(plans), _rows(plans, judged)) if full else ({TOLD: {}, REASON: {}}, {TOLD: {}, REASON: {}})
-    if full:
-        rows[TOLD] |= _of_the_planner(agent, context)
     met = identities({parts.DRAFT: plans.draft[plans.flawed]})
     right = (reason == plans.reason)[plans.flawed].astype(float)
-    return [
-        Measure(TOLD, "ranked worse than a sound plan", above(flaw, plans), 0.5, 1.0, floors[TOLD], note=NOTE,
-                episodes=met, rows=rows[TOLD]),
-        Measure(REASON, "refused for the right reason", right, 1 / (1 + len(REASONS)), 1.0, floors[REASON], rate=True,
-                note=NOTE, episodes=met, rows=rows[REASON], exhibits=_mistakes(plans, reason) if full else ()),
-    ]  # fmt: skip
+    told = Measure(TOLD, "ranked worse than a sound plan", above(flaw, plans), 0.5, 1.0, note=NOTE, episodes=met)
+    named = Measure(
+        REASON, "refused for the right reason", right, 1 / (1 + len(REASONS)), 1.0, rate=True, note=NOTE, episodes=met
+    )
+    yield [told, named]
+    floors, rows = _floors(plans), _rows(plans, judged)
+    yield [
+        replace(told, floors=floors[TOLD], rows=rows[TOLD] | _of_the_planner(agent, context)),
+        replace(named, floors=floors[REASON], rows=rows[REASON], exhibits=_mistakes(plans, reason)),
+    ]
 
 
 def taught(context: Context, n: int) -> np.ndarray:

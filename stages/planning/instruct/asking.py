@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,7 +26,7 @@ from devmind.agent.plans import Lack
 from devmind.agent.threads import stepping_threads
 from devmind.algorithms.grid import COLOURS, KINDS, thing, truth
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
@@ -333,33 +333,30 @@ def drawn(context: Context, n: int) -> list[Case]:
     return cases(seeds, numpy_rng(context.seed, NAME, "asking"))
 
 
-def examine(agent: Agent, context: Context, level: str) -> list[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Whether the agent asks when, and only when, it has to; and whether it does the instruction once answered."""
-    drawn_cases = drawn(context, context.episodes(EPISODES, level))
+    drawn_cases = drawn(context, context.episodes(EPISODES))
     went = gone(drawn_cases, by_agent(agent))
     is_open = np.array([one.case in OPEN for one in drawn_cases])
     right = np.array([one.is_right(case) for one, case in zip(went, drawn_cases, strict=True)], np.float64)
     done = np.array([one.done and one.is_right(case) for one, case in zip(went, drawn_cases, strict=True)], np.float64)
-    floors: dict[str, dict[str, float]] = {ASKS: {}, ANSWERED: {}}
-    rows: dict[str, dict[str, float]] = {ASKS: {}, ANSWERED: {}}
-    if level == "full":
-        floors = _floors(agent, context, drawn_cases)
-        rows = _rows(drawn_cases, went, right, done)
     episodes = np.array([one.episode for one in drawn_cases])
-    return [
-        Measure(
-            ASKS, "asked the right question, or none if none was needed", right, chance=float(np.mean(~is_open)),
-            ceiling=1.0, rate=True, episodes=episodes, floors=floors[ASKS], rows=rows[ASKS],
-            note="half of the instructions leave something open: an unknown word, or the place of a thing far away; "
-            "the first question must be about exactly that. An agent that never asks is right in the other half",
-        ),
-        Measure(
-            ANSWERED, "asked the right question, and done", done[is_open], chance=0.0, ceiling=1.0, rate=True,
-            episodes=episodes[is_open], floors=floors[ANSWERED], rows=rows[ANSWERED],
-            note=f"instructions that leave something open, within {TICKS} ticks; the answer is the meaning of the "
-            "word, or the first door on the way",
-        ),
-    ]  # fmt: skip
+    asks = Measure(
+        ASKS, "asked the right question, or none if none was needed", right, chance=float(np.mean(~is_open)),
+        ceiling=1.0, rate=True, episodes=episodes,
+        note="half of the instructions leave something open: an unknown word, or the place of a thing far away; "
+        "the first question must be about exactly that. An agent that never asks is right in the other half",
+    )  # fmt: skip
+    answered = Measure(
+        ANSWERED, "asked the right question, and done", done[is_open], chance=0.0, ceiling=1.0, rate=True,
+        episodes=episodes[is_open],
+        note=f"instructions that leave something open, within {TICKS} ticks; the answer is the meaning of the "
+        "word, or the first door on the way",
+    )  # fmt: skip
+    yield [asks, answered]
+    floors, rows = _floors(agent, context, drawn_cases), _rows(drawn_cases, went, right, done)
+    yield [replace(one, floors=floors[one.name], rows=rows[one.name]) for one in (asks, answered)]
 
 
 def _floors(agent: Agent, context: Context, drawn_cases: Sequence[Case]) -> dict[str, dict[str, float]]:

@@ -8,6 +8,7 @@ pattern. The agent's own controller, with perfect vision, carries out the plans 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
 from devmind.algorithms.grid import COLOURS, KINDS, truth
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
@@ -129,11 +130,11 @@ def done(
     return np.concatenate(successes).astype(np.float64)
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """The share of missions done in each level, and the exam of asking; nothing without MiniGrid."""
     if not installed():
-        return []
-    return [*(_of_level(agent, context, level, name) for name in LEVELS), *asking.examine(agent, context, level)]
+        return Exam([])
+    return Exam.joined([*(_of_level(agent, context, name) for name in LEVELS), asking.examine(agent, context)])
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -156,21 +157,23 @@ def declined(agent: Agent, senses: Senses, sentences: Sequence[str]) -> np.ndarr
     return np.asarray(heard(agent, senses, sentences).declined.cpu().numpy())
 
 
-def _of_level(agent: Agent, context: Context, level: str, name: str) -> Measure:
-    where, full = LEVELS[name], level == "full"
-    seeds = exam_seeds(context.episodes(EPISODES, level), context.seed, name)
+@in_parts
+def _of_level(agent: Agent, context: Context, name: str) -> Parts:
+    where = LEVELS[name]
+    seeds = exam_seeds(context.episodes(EPISODES), context.seed, name)
     values = done(where, seeds, by_agent(agent))
-    few = seeds[: context.episodes(FEW)]
-    by_plan = done(where, seeds, lambda rooms: Planned(rooms.plans())) if full else values
-    return Measure(
+    measure = Measure(
         name, "instruction carried out", values, chance=0.0, ceiling=1.0, rate=True, episodes=begun(where, seeds),
-        floors=_floors(agent, context, name, seeds, few, by_plan) if full else {},
-        rows=_rows(agent, context, name, seeds, values, few, by_plan) if full else {},
         reference="BabyAI 1.0 by imitation: 0.992 in PutNextLocal, 0.954 in GoToSeq, from 245,000 and more "
         "demonstrations (from memory)",
         note=f"{where}, new rooms, each mission said once; a pattern by hand reads them without an error, as all are "
         "of one small grammar",
     )  # fmt: skip
+    yield [measure]
+    few = seeds[: context.episodes(FEW)]
+    by_plan = done(where, seeds, lambda rooms: Planned(rooms.plans()))
+    floors = _floors(agent, context, name, seeds, few, by_plan)
+    yield [replace(measure, floors=floors, rows=_rows(agent, context, name, seeds, values, few, by_plan))]
 
 
 def _floors(

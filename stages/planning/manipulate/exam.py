@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
@@ -42,32 +43,27 @@ NOTES = {
 }
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """For each task, the share of rooms in which it is done within 4 s."""
-    measures = []
-    for task in TASKS:
-        seeds = exam_seeds(context.episodes(EPISODES, level), context.seed, NAME, task)
-        actor = handler(agent, len(seeds))
-        values = handled(actor, context, task, seeds)
-        floors, rows, ceiling = dict[str, float](), dict[str, float](), 1.0
-        if level == "full":
-            floors, rows, ceiling = _beside(agent, context, task, seeds, values)
-        measures.append(
-            Measure(
-                f"{NAME}/{task}",
-                "episodes with success",
-                values,
-                floors.pop("random", 0.0),
-                ceiling,
-                floors,
-                rate=True,
-                episodes=of_worlds(context.make_world, "nursery", f"handle/{task}", seeds),
-                rows=rows,
-                answered=actor.counts,
-                note=NOTES[task] + "; the ceiling is the script of the lessons with the true places",
-            )
-        )
-    return measures
+    return Exam.joined(_of_task(agent, context, task) for task in TASKS)
+
+
+def _of_task(agent: Agent, context: Context, task: str) -> Exam:
+    seeds = exam_seeds(context.episodes(EPISODES), context.seed, NAME, task)
+    actor = handler(agent, len(seeds))
+    values = handled(actor, context, task, seeds)
+    measure = Measure(
+        f"{NAME}/{task}",
+        "episodes with success",
+        values,
+        0.0,
+        1.0,
+        rate=True,
+        episodes=of_worlds(context.make_world, "nursery", f"handle/{task}", seeds),
+        answered=actor.counts,
+        note=NOTES[task] + "; the ceiling is the script of the lessons with the true places",
+    )
+    return Exam([measure], lambda: [_beside(agent, context, task, seeds, measure)])
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -98,17 +94,15 @@ def handler(agent: Agent, n: int, without: Sequence[str] = ()) -> Actor:
     return Actor(agent, n, effectors=[parts.REACH], without=without, standing={parts.REACH: (parts.MANIPULATE,)})
 
 
-def _beside(
-    agent: Agent, context: Context, task: str, seeds: np.ndarray, values: np.ndarray
-) -> tuple[dict[str, float], dict[str, float], float]:
-    """Floors, rows and the ceiling, on the first rooms."""
-    few = seeds[: context.episodes(FEW)]
+def _beside(agent: Agent, context: Context, task: str, seeds: np.ndarray, measure: Measure) -> Measure:
+    """The measure with floors, rows, chance and ceiling, on the first rooms."""
+    few, values = seeds[: context.episodes(FEW)], measure.values
     n, floors = len(few), {}
 
     def share(policy: Policy, with_truth: bool = False) -> float:
         return float(handled(policy, context, task, few, with_truth).mean())
 
-    floors["random"] = share(at_random(numpy_rng(context.seed, NAME, "random")))
+    by_chance = share(at_random(numpy_rng(context.seed, NAME, "random")))
     floors[UNTAUGHT] = share(handler(parts.untaught(agent), n))
     if any(not agent.tap_of(name).on_trunk for name in agent.heads_of(parts.REACH)):
         floors[REACH_ALONE] = share(Actor(agent, n, effectors=[parts.REACH], trunk=False))
@@ -121,7 +115,8 @@ def _beside(
     if apart.any() and not apart.all():
         rows["held-out combination: a blue or green thing on the left"] = float(values[apart].mean())
         rows["without the held-out combination"] = float(values[~apart].mean())
-    return floors, rows, share(Script(task), with_truth=True)
+    best = share(Script(task), with_truth=True)
+    return replace(measure, chance=by_chance, ceiling=best, floors=floors, rows=rows)
 
 
 @contextmanager

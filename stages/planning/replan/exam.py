@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import by_size
 from devmind.agent.device import place
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
@@ -28,7 +28,7 @@ from stages.planning.route.lesson import LEVELS
 CLOSED, MOVED, NO_WAY = "replan/closed", "replan/moved", "replan/no way"
 # A goal that moves is seen: planning by the clock reaches it too, later, so that floor may be at the ceiling.
 GATE = Gate([Threshold(name, 0.90, beats_floor=name != MOVED) for name in (CLOSED, MOVED, NO_WAY)])
-EPISODES, GLIMPSE, FEW, FEWER = 200, 40, 80, 40
+EPISODES, FEW, FEWER = 200, 80, 40
 """Episodes of each kind in all mazes together: of an exam, of a glimpse, of the first plan alone, and of the two floors
 that plan anew for 1,000 ticks, which cost most of an exam.
 """
@@ -58,34 +58,25 @@ class Outcome:
         return Outcome(np.concatenate([one.arrived for one in parts]), np.concatenate([one.none for one in parts]))
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Whether the agent arrives although a passage closes, or the goal moves; and whether it says "there is no plan"
     where no way is left, and not where one is.
     """
     counts: dict[str, dict[str, int]] = {}
-    n = GLIMPSE if level == "glimpse" else EPISODES
-    ours = _gone(agent, context, n, HAPPENS, counts)
-    others: dict[str, dict[str, Outcome]] = {}
-    if level == "full":
-        new = place(Agent(agent.config), context.device).eval()
-        others = {
-            OPEN_LOOP: silenced(agent, REPLANNING, lambda: _gone(agent, context, FEW, HAPPENS, fixed=True)),
-            CLOCK: silenced(agent, BELIEF, lambda: _gone(agent, context, FEWER, HAPPENS, believes=False)),
-            UNTAUGHT: _gone(new, context, FEWER, HAPPENS),
-        }
-    measures = [
-        Measure(
+    ours = _gone(agent, context, EPISODES, HAPPENS, counts)
+    arrived = {
+        what: Measure(
             name,
             "arrived",
             ours[what].arrived.astype(float),
             0.0,
             1.0,
-            {policy: float(outcomes[what].arrived.mean()) for policy, outcomes in others.items()},
             rate=True,
             note=note,
             rows={'said "there is no plan"': float(ours[what].none.mean())},
             answered=counts,
-            episodes=_episodes(context, n, what),
+            episodes=_episodes(context, EPISODES, what),
         )
         for name, what, note in (
             (
@@ -95,30 +86,45 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             ),
             (MOVED, MOVING, "at some tick the goal moves by four cells or more"),
         )
-    ]
-    return [*measures, _no_way(context, n, ours, others)]
+    }
+    no_way = _no_way(context, ours)
+    yield [*arrived.values(), no_way]
+    new = place(Agent(agent.config), context.device).eval()
+    others = {
+        OPEN_LOOP: silenced(agent, REPLANNING, lambda: _gone(agent, context, FEW, HAPPENS, fixed=True)),
+        CLOCK: silenced(agent, BELIEF, lambda: _gone(agent, context, FEWER, HAPPENS, believes=False)),
+        UNTAUGHT: _gone(new, context, FEWER, HAPPENS),
+    }
+    floors = {
+        what: {policy: float(outcomes[what].arrived.mean()) for policy, outcomes in others.items()} for what in arrived
+    }
+    full = [replace(measure, floors=floors[what]) for what, measure in arrived.items()]
+    yield [*full, replace(no_way, floors=_saying_no_way(others))]
 
 
-def _no_way(context: Context, n: int, ours: dict[str, Outcome], others: dict[str, dict[str, Outcome]]) -> Measure:
-    """Right answers, in as many rooms without a way as rooms in which a passage closed and another way is left."""
+def _saying_no_way(others: dict[str, dict[str, Outcome]]) -> dict[str, float]:
+    """Floors of right answers; each also as if it gave up where it has not arrived, which is all it can say without a
+    belief of what is closed.
+    """
     floors = {policy: float(_right(outcomes).mean()) for policy, outcomes in others.items()}
-    if others:
-        # Each as if it gave up where it has not arrived, which is all it can say without a belief of what is closed.
-        floors |= {
-            f"{policy}; 'no plan' if it did not arrive": float(
-                np.concatenate((outcomes[CLOSING].arrived, ~outcomes[BLOCKED].arrived)).mean()
-            )
-            for policy, outcomes in others.items()
-        }
-        floors["always"] = floors["never"] = 0.5
-    episodes = [_episodes(context, n, what) for what in (CLOSING, BLOCKED)]
+    floors |= {
+        f"{policy}; 'no plan' if it did not arrive": float(
+            np.concatenate((outcomes[CLOSING].arrived, ~outcomes[BLOCKED].arrived)).mean()
+        )
+        for policy, outcomes in others.items()
+    }
+    return floors | {"always": 0.5, "never": 0.5}
+
+
+def _no_way(context: Context, ours: dict[str, Outcome]) -> Measure:
+    """Right answers, in as many rooms without a way as rooms in which a passage closed and another way is left."""
+    episodes = [_episodes(context, EPISODES, what) for what in (CLOSING, BLOCKED)]
     return Measure(
         NO_WAY,
         "answers that are right",
         _right(ours).astype(float),
         0.5,
         1.0,
-        floors,
         rate=True,
         note="a passage has closed; half of the rooms have a path left; the answer is part of the agent's state",
         rows={

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
@@ -24,7 +24,7 @@ from stages.planning.reinforce.plans import holding
 from stages.planning.route import lesson, trips
 from stages.planning.route.shortest import shortest
 
-EPISODES, GLIMPSE = 200, 40
+EPISODES = 200
 FEW = 20
 """Episodes with something silenced: few of them arrive, so most last all of their 1,000 ticks."""
 GATE = Gate(
@@ -64,9 +64,9 @@ class Walked:
     spl: np.ndarray
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """Success and SPL in each maze."""
-    return [measure for name in lesson.LEVELS[context.config.size] for measure in _maze(agent, context, level, name)]
+    return Exam.joined(_maze(agent, context, name) for name in lesson.LEVELS[context.config.size])
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -74,53 +74,48 @@ def taught(context: Context, n: int) -> np.ndarray:
     return of_lessons(context.make_world, n, context.seed, "pointmaze", lesson.LEVELS[context.config.size])
 
 
-def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure]:
-    full = level == "full"
-    seeds = exam_seeds(context.episodes(GLIMPSE if level == "glimpse" else EPISODES), context.seed, "route", name)
+@in_parts
+def _maze(agent: Agent, context: Context, name: str) -> Parts:
+    seeds = exam_seeds(context.episodes(EPISODES), context.seed, "route", name)
     actor = Actor(agent, len(seeds), effectors=[WALK])
     ours = walk(actor, context, name, seeds)
     episodes = of_worlds(context.make_world, "pointmaze", name + TASKS, seeds)
-    floors: dict[str, Walked] = {}
-    ceiling, rows = Walked(np.ones(1), np.ones(1)), dict[str, Walked]()
-    if full:
-        data = lesson.shown(context)[lesson.LEVELS[context.config.size].index(name)]
-        floors = {
-            "straight on": walk(straight_on, context, name, seeds, rule=True),
-            "behaviour cloning (10 nearest)": walk(cloned(data), context, name, seeds, rule=True),
-            "at random": walk(at_random(name), context, name, seeds),
-        }
-        ceiling = walk(trips.oracle(name), context, name, seeds)
-        rows = {"the oracle": ceiling}
+    note = "SPL: the length of the shortest path divided by that of the path taken; 0 without arrival"
+    arrived = Measure(
+        f"route/{name}", "arrived", ours.arrived, 0.0, 1.0, rate=True, reference=REFERENCE[name], note=note,
+        answered=actor.counts, episodes=episodes,
+    )  # fmt: skip
+    spl = Measure(f"route/{name} SPL", "SPL", ours.spl, 0.0, 1.0, note=note, answered=actor.counts, episodes=episodes)
+    yield [arrived, spl]
+    data = lesson.shown(context)[lesson.LEVELS[context.config.size].index(name)]
+    floors = {
+        "straight on": walk(straight_on, context, name, seeds, rule=True),
+        "behaviour cloning (10 nearest)": walk(cloned(data), context, name, seeds, rule=True),
+    }
+    by_chance = walk(at_random(name), context, name, seeds)
+    ceiling = walk(trips.oracle(name), context, name, seeds)
+    few = seeds[: context.episodes(FEW)]
 
-        few = seeds[: context.episodes(FEW)]
+    def again() -> Walked:
+        return walk(Actor(agent, len(few), effectors=[WALK]), context, name, few)
 
-        def again() -> Walked:
-            return walk(Actor(agent, len(few), effectors=[WALK]), context, name, few)
+    ways = cloned(lesson.joined(context, data))
+    rows = {
+        "the oracle": ceiling,
+        "a rule: the ten nearest in the joined paths": walk(ways, context, name, seeds, rule=True),
+        **{condition: silenced(agent, what, again) for condition, what in SILENCED.items()},
+    }
 
-        ways = cloned(lesson.joined(context, data))
-        rows["a rule: the ten nearest in the joined paths"] = walk(ways, context, name, seeds, rule=True)
-        rows |= {condition: silenced(agent, what, again) for condition, what in SILENCED.items()}
-    measures = []
-    for part, rate in (("arrived", True), ("spl", False)):
-        below = {way: float(getattr(walked, part).mean()) for way, walked in floors.items()}
-        measures.append(
-            Measure(
-                f"route/{name}" + ("" if rate else " SPL"),
-                "arrived" if rate else "SPL",
-                getattr(ours, part),
-                below.pop("at random", 0.0),
-                float(getattr(ceiling, part).mean()),
-                below,
-                rate=rate,
-                reference=REFERENCE[name] if rate else "",
-                note="SPL: the length of the shortest path divided by that of the path taken; 0 without arrival",
-                rows={way: float(getattr(walked, part).mean()) for way, walked in rows.items()}
-                | (_sound_rows(agent, context, name, seeds) if rate and full else {}),
-                answered=actor.counts,
-                episodes=episodes,
-            )
-        )
-    return measures
+    def beside(measure: Measure, part: str) -> Measure:
+        def means(of: dict[str, Walked]) -> dict[str, float]:
+            return {way: float(getattr(walked, part).mean()) for way, walked in of.items()}
+
+        chance, best = means({"chance": by_chance, "best": ceiling}).values()
+        return replace(measure, chance=chance, ceiling=best, floors=means(floors), rows=means(rows))
+
+    full = beside(arrived, "arrived")
+    sound = _sound_rows(agent, context, name, seeds)
+    yield [replace(full, rows={**full.rows, **sound}), beside(spl, "spl")]
 
 
 def walk(

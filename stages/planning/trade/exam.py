@@ -10,8 +10,8 @@ tick each. Only the full exam measures them, and only goals depend on them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 from devmind.acting import Actor, Policy, rollout
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
@@ -121,9 +121,9 @@ class Traded:
     drawdown: np.ndarray
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Growth by the agent's trades in each kind of market; at level full also by its plans."""
-    return [measure for kind in MARKETS for measure in _market(agent, context, level, kind)]
+def examine(agent: Agent, context: Context) -> Exam:
+    """Growth by the agent's trades in each kind of market; in full also by its plans."""
+    return Exam.joined(_market(agent, context, kind) for kind in MARKETS)
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -189,8 +189,9 @@ def _planned(
     )
 
 
-def _market(agent: Agent, context: Context, level: str, kind: str) -> list[Measure]:
-    seeds, market = exam_seeds(context.episodes(EPISODES, level), context.seed, NAME, kind), MARKETS[kind]
+@in_parts
+def _market(agent: Agent, context: Context, kind: str) -> Parts:
+    seeds, market = exam_seeds(context.episodes(EPISODES), context.seed, NAME, kind), MARKETS[kind]
     by_rule = partial(_by_rule, context.make_world, kind, seeds=tuple(seeds.tolist()))
     own = traded(_policy(agent, len(seeds), kind), context, kind, seeds)
     best, informed = by_rule(market.rules[market.against]), by_rule(market.informed)
@@ -202,29 +203,27 @@ def _market(agent: Agent, context: Context, level: str, kind: str) -> list[Measu
         return one.growth - best.growth
 
     cash = Traded(np.zeros(len(seeds)), np.zeros(len(seeds)))
-    floors, rows, planned = dict[str, float](), dict[str, float](), list[Measure]()
-    if level == "full":
-        tried = {name: by_rule(rule) for name, rule in market.rules.items()}
-        floors = {name: float(value(one).mean()) for name, one in tried.items()}
-        policies = {AGENT: own, HOLD: tried[HOLD], market.against: best, TOLD_ALL: by_rule(told_all)}
-        policies["the informed rule"] = informed
-        rows[f"score, {TOLD_ALL}"] = float(value(policies[TOLD_ALL]).mean())
-        for name, one in policies.items():
-            rows[f"net worth, {name}"] = float(np.exp(one.growth.mean()))
-            rows[f"drawdown, {name}"] = float(one.drawdown.mean())
-        if parts.TRADE_PLAN in agent.heads:
-            planned.append(_planned(agent, context, kind, seeds, {AGENT: own, **tried}, informed))
     measure = Measure(
         f"{NAME}/{kind}",
         "share of the optimum's growth" if kind == "coin" else f"growth of log net worth above {market.against}",
         value(own),
         chance=float(value(cash).mean()),
         ceiling=float(value(informed).mean()),
-        floors=floors,
         episodes=of_worlds(context.make_world, "market", kind, seeds),
         reference="Kelly (1956): no other share of wealth grows faster" if kind == "coin" else "",
         note="paired on each price path; net worth: geometric mean after costs and tax, from 1; drawdown: mean of each "
         "path's largest; the arc trades alone, without the trunk",
-        rows=rows,
-    )  # fmt: skip
-    return [measure, *planned]
+    )
+    yield [measure]
+    tried = {name: by_rule(rule) for name, rule in market.rules.items()}
+    floors = {name: float(value(one).mean()) for name, one in tried.items()}
+    policies = {AGENT: own, HOLD: tried[HOLD], market.against: best, TOLD_ALL: by_rule(told_all)}
+    policies["the informed rule"] = informed
+    rows = {f"score, {TOLD_ALL}": float(value(policies[TOLD_ALL]).mean())}
+    for name, one in policies.items():
+        rows[f"net worth, {name}"] = float(np.exp(one.growth.mean()))
+        rows[f"drawdown, {name}"] = float(one.drawdown.mean())
+    full = [replace(measure, floors=floors, rows=rows)]
+    if parts.TRADE_PLAN in agent.heads:
+        full.append(_planned(agent, context, kind, seeds, {AGENT: own, **tried}, informed))
+    yield full

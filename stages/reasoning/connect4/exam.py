@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.worlds.boards import MnkRules
@@ -42,31 +42,42 @@ REFERENCE = (
 )
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Mistakes on the deciding set; at level full on all sets, also for search alone, the network alone and rules."""
-    sets = judged(context.data, context.episodes(POSITIONS), context.seed)
-    if level != "full":
-        positions = sets[0] if level == "retention" else sets[0].first(context.episodes(POSITIONS) // 5)
-        return [_measure("connect4", positions, {TAUGHT: mistakes(positions, agent, SIMULATIONS)}, {})]
-    newborn, measures, board_rules = parts.untrained(agent), list[Measure](), CONNECT4.rules
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
+    """Mistakes on the deciding set; in full on all sets, also for search alone, the network alone and rules."""
+    deciding, *others = judged(context.data, context.scaled(POSITIONS), context.seed)
+    positions = deciding.first(context.episodes(POSITIONS))
+    measure = _measure("connect4", positions, mistakes(positions, agent, SIMULATIONS))
+    yield [measure]
+    newborn = parts.untrained(agent)
+    players, rules, full = _beside(agent, newborn, measure, deciding)
+    measures = [full, _alone(deciding, players[ALONE], rules[CENTRE])]
+    if deciding.name == SETS[0]:
+        measures.append(_learned(deciding, players[TAUGHT], players[UNTRAINED]))
+    for one in others:
+        own = _measure(f"connect4/{one.name}", one, mistakes(one, agent, SIMULATIONS))
+        measures.append(_beside(agent, newborn, own, one)[-1])
+    yield measures
+
+
+def _beside(
+    agent: Agent, newborn: Agent, measure: Measure, one: Judged
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], Measure]:
+    """Mistakes of other players and of rules on the same positions, by name, and the measure beside them."""
+    board_rules = CONNECT4.rules
     assert isinstance(board_rules, MnkRules)
-    for number, one in enumerate(sets):
-        thought = think(Judge(agent, CONNECT4), one.board, SIMULATIONS, SURE)
-        players = {
-            TAUGHT: mistakes(one, agent, SIMULATIONS),
-            ALONE: mistakes(one, agent, 0),
-            UNTRAINED: mistakes(one, newborn, SIMULATIONS),
-            THINKING: one.mistakes(thought.action),
-        }
-        looked = minimax(board_rules, one.board, DEPTH).argmax(-1)
-        rules = {MINIMAX: one.mistakes(looked), CENTRE: one.mistakes(centre_most(one))}
-        name = "connect4" if not number else f"connect4/{one.name}"
-        measures.append(_measure(name, one, players, rules, f", where unsure {thought.simulations.mean():.1f}"))
-        if not number:
-            measures.append(_alone(one, players[ALONE], rules[CENTRE]))
-            if one.name == SETS[0]:
-                measures.append(_learned(one, players[TAUGHT], players[UNTRAINED]))
-    return measures
+    thought = think(Judge(agent, CONNECT4), one.board, SIMULATIONS, SURE)
+    players = {
+        TAUGHT: measure.values,
+        ALONE: mistakes(one, agent, 0),
+        UNTRAINED: mistakes(one, newborn, SIMULATIONS),
+        THINKING: one.mistakes(thought.action),
+    }
+    looked = minimax(board_rules, one.board, DEPTH).argmax(-1)
+    rules = {MINIMAX: one.mistakes(looked), CENTRE: one.mistakes(centre_most(one))}
+    floors, rows = ({name: float(lost.mean()) for name, lost in of.items()} for of in (rules, players))
+    note = f"{measure.note}, where unsure {thought.simulations.mean():.1f}"
+    return players, rules, replace(measure, floors=floors, rows=rows, note=note)
 
 
 def centre_most(one: Judged) -> np.ndarray:
@@ -75,9 +86,7 @@ def centre_most(one: Judged) -> np.ndarray:
     return np.where(CONNECT4.rules.legal(one.board)["place"], distance, np.inf).argmin(-1)
 
 
-def _measure(
-    name: str, one: Judged, players: dict[str, np.ndarray], rules: dict[str, np.ndarray], spent: str = ""
-) -> Measure:
+def _measure(name: str, one: Judged, lost: np.ndarray) -> Measure:
     pons = (
         f"{one.name} of Pascal Pons' positions"
         if one.name in SETS
@@ -86,15 +95,13 @@ def _measure(
     return Measure(
         name,
         "moves that lose value",
-        players[TAUGHT],
+        lost,
         chance=one.by_chance,
         ceiling=0.0,
-        floors={rule: float(lost.mean()) for rule, lost in rules.items()},
         rate=True,
         higher_is_better=False,
         reference=REFERENCE if one.name in SETS else "a solver makes none",
-        note=f"{pons}; {SIMULATIONS} simulations{spent}",
-        rows={player: float(lost.mean()) for player, lost in players.items()} if rules else {},
+        note=f"{pons}; {SIMULATIONS} simulations",
         episodes=one.episodes,
     )
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
@@ -24,44 +25,46 @@ ELSEWHERE = f"{NAME}/another position"
 GATE = Gate([Threshold(NAME, 0.90), Threshold(ELSEWHERE, 0.25, lower_is_better=True)])
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """The share of sentences that are true of the agent's own search, and of those about another position and its
     search.
     """
     own = own_moves(agent, context.seed)
-    own = own.take(np.arange(min(context.episodes(MOVES, level), len(own.after))))
-    texts, full = said_of(agent, own.after, own.lookahead), level == "full"
+    own = own.take(np.arange(min(context.episodes(MOVES), len(own.after))))
+    texts = said_of(agent, own.after, own.lookahead)
     others, searches = (np.roll(each, 1, axis=0) for each in (own.after, own.lookahead))
     right, elsewhere = right_of(own, texts), right_of(own, said_of(agent, others, searches))
     templates = [sentence(line, value) for line, value in zip(own.line.tolist(), own.value.tolist(), strict=True)]
     canned = float(right_of(own, [Counter(templates).most_common(1)[0][0]] * len(texts)).mean())
-    # From the same tree that the agent sees: the skill is to read the tree and to spell.
-    floors = {"canned sentence": canned, "a template filled in from the search": float(right_of(own, templates).mean())}
     groups, episodes = GAME.canonical(own.after)[0], GAME.keys(own.after)
+    own_measure = Measure(
+        NAME, "sentences true of the search", right, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
+        groups=groups,
+        note=f"own moves in tic-tac-toe, to positions without an image in lessons; for example: {texts[0].strip()}",
+    )  # fmt: skip
+    of_another = Measure(
+        ELSEWHERE, "sentences true of the search, with another position's features", elsewhere, chance=canned,
+        ceiling=0.0, rate=True, episodes=episodes, groups=groups, higher_is_better=False,
+        note="a sentence that fits every position keeps its score here",
+    )  # fmt: skip
+    yield [own_measure, of_another]
+    # From the same tree that the agent sees: the skill is to read the tree and to spell.
+    by_template = float(right_of(own, templates).mean())
+    floors = {"canned sentence": canned, "a template filled in from the search": by_template}
+    best_replies = [_moves(text)[:1] == [best] for text, best in zip(texts, own.line[:, 0], strict=True)]
+    verbs = [_verb(text) == due(one) for text, one in zip(texts, own.value, strict=True)]
     rows = {
         "a sentence": np.mean([understood(text) is not None for text in texts]),
-        "the best reply": np.mean(
-            [_moves(text)[:1] == [best] for text, best in zip(texts, own.line[:, 0], strict=True)]
-        ),
-        "the right verb": np.mean([_verb(text) == due(one) for text, one in zip(texts, own.value, strict=True)]),
+        "the best reply": np.mean(best_replies),
+        "the right verb": np.mean(verbs),
+        "its own search with another position": right_of(own, said_of(agent, others, own.lookahead)).mean(),
+        "another search with its own position": right_of(own, said_of(agent, own.after, searches)).mean(),
     }
-    if full:
-        rows["its own search with another position"] = right_of(own, said_of(agent, others, own.lookahead)).mean()
-        rows["another search with its own position"] = right_of(own, said_of(agent, own.after, searches)).mean()
-    return [
-        Measure(
-            NAME, "sentences true of the search", right, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
-            groups=groups, floors=floors if full else {},
-            note=f"own moves in tic-tac-toe, to positions without an image in lessons; for example: {texts[0].strip()}",
-            rows={name: float(value) for name, value in rows.items()} if full else {},
-        ),
-        Measure(
-            ELSEWHERE, "sentences true of the search, with another position's features", elsewhere, chance=canned,
-            ceiling=0.0, rate=True, episodes=episodes, groups=groups, higher_is_better=False,
-            floors={"canned sentence": canned} if full else {},
-            note="a sentence that fits every position keeps its score here",
-        ),
-    ]  # fmt: skip
+    yield [
+        replace(own_measure, floors=floors, rows={name: float(value) for name, value in rows.items()}),
+        replace(of_another, floors={"canned sentence": canned}),
+    ]
 
 
 def own_moves(agent: Agent, seed: int) -> Moved:

@@ -6,7 +6,7 @@ moves that are legal now.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,7 +15,7 @@ from devmind.acting import Policy, Senses
 from devmind.acting.carts import MOST, carts, kept_up
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
@@ -32,9 +32,9 @@ GATE = Gate([Threshold(name, None, beats_floor=True, goal=True) for name in (BOA
 TAUGHT, ALONE, UNTAUGHT = "search in the learned model", "network alone", "untaught model"
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """Every position and every game of tic-tac-toe, and carts of CartPole-v1."""
-    return [*_games(agent, context, level), _cartpole(agent, context, level)]
+    return Exam.joined((_games(agent, context), _cartpole(agent, context)))
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -43,41 +43,37 @@ def taught(context: Context, n: int) -> np.ndarray:
     return begun(context.make_world("cartpole", "", seeds))
 
 
-def _games(agent: Agent, context: Context, level: str) -> list[Measure]:
-    game, full, whole = solve(TICTACTOE.rules), level == "full", level != "glimpse"
+@in_parts
+def _games(agent: Agent, context: Context) -> Parts:
+    game, whole = solve(TICTACTOE.rules), context.one_in == 1
     rows = np.flatnonzero(~game.ended & ((game.ply <= GLIMPSE_PLIES) | whole))
     simulations = DOMAINS["tictactoe"].simulations
-    players = {TAUGHT: _played(agent, game, rows, simulations)}
-    floors: dict[str, np.ndarray] = {}
-    if full:
-        floors = {
-            ALONE: _played(agent, game, rows, 0),
-            UNTAUGHT: _played(parts.untrained(agent), game, rows, simulations),
-            "random": random(game, context.seed),
-            "win, block, centre, corner": by_rule(game),
-        }
-    optimal = {name: game.best[rows, choice[rows]] for name, choice in (players | floors).items()}
+    choice = _played(agent, game, rows, simulations)
     chance = game.best[rows].sum(-1) / (game.child[rows] >= 0).sum(-1)
-    measures = [
-        Measure(
-            BOARD, "value-optimal", optimal.pop(TAUGHT), chance=float(chance.mean()), ceiling=1.0,
-            floors={name: float(values.mean()) for name, values in optimal.items()}, exhaustive=True,
-            reference="a perfect player; search by the rules themselves: the skill tictactoe",
-            note=f"{len(rows):,} positions; {simulations} simulations in a learned model",
-        )
-    ]  # fmt: skip
-    if whole:
-        results = {name: result(game, choice) for name, choice in (players | floors).items()}
-        by_chance = np.concatenate([(game.endings(side=side) + 1) / 2 for side in (0, 1)])
-        measures.append(
-            Measure(
-                GAMES, "won 1, drawn 0.5", results.pop(TAUGHT), chance=float(by_chance.mean()), ceiling=1.0,
-                floors={name: float(values.mean()) for name, values in results.items()}, exhaustive=True,
-                reference="a perfect player never loses",
-                note="every game as either side against all replies, each counted once",
-            )
-        )  # fmt: skip
-    return measures
+    optimal = Measure(
+        BOARD, "value-optimal", game.best[rows, choice[rows]], chance=float(chance.mean()), ceiling=1.0,
+        exhaustive=True, reference="a perfect player; search by the rules themselves: the skill tictactoe",
+        note=f"{len(rows):,} positions; {simulations} simulations in a learned model",
+    )  # fmt: skip
+    if not whole:
+        yield [optimal]
+        return
+    by_chance = np.concatenate([(game.endings(side=side) + 1) / 2 for side in (0, 1)])
+    won = Measure(
+        GAMES, "won 1, drawn 0.5", result(game, choice), chance=float(by_chance.mean()), ceiling=1.0,
+        exhaustive=True, reference="a perfect player never loses",
+        note="every game as either side against all replies, each counted once",
+    )  # fmt: skip
+    yield [optimal, won]
+    others = {
+        ALONE: _played(agent, game, rows, 0),
+        UNTAUGHT: _played(parts.untrained(agent), game, rows, simulations),
+        "random": random(game, context.seed),
+        "win, block, centre, corner": by_rule(game),
+    }
+    positions = {name: float(game.best[rows, moves[rows]].mean()) for name, moves in others.items()}
+    games = {name: float(result(game, moves).mean()) for name, moves in others.items()}
+    yield [replace(optimal, floors=positions), replace(won, floors=games)]
 
 
 def _played(agent: Agent, game: SolvedGame, rows: np.ndarray, simulations: int) -> np.ndarray:
@@ -92,25 +88,25 @@ def result(game: SolvedGame, choice: np.ndarray) -> np.ndarray:
     return np.concatenate([(game.endings(choice, side) + 1) / 2 for side in (0, 1)])
 
 
-def _cartpole(agent: Agent, context: Context, level: str) -> Measure:
-    n = context.episodes(EPISODES, level)
+@in_parts
+def _cartpole(agent: Agent, context: Context) -> Parts:
+    n = context.episodes(EPISODES)
     seeds, simulations = exam_seeds(n, context.seed, CARTPOLE), DOMAINS["cartpole"].simulations
-    rng = numpy_rng(context.seed, CARTPOLE, "random")
-    floors: dict[str, float] = {}
-    if level == "full":
-        players: dict[str, Policy] = {
-            ALONE: partial(_push, agent, 0),
-            UNTAUGHT: partial(_push, parts.untrained(agent), simulations),
-            "random": lambda senses, first: {"push": rng.integers(0, 2, n)},
-            "the sign of angle and turn": by_angle,
-        }
-        floors = {name: float(kept_up(seeds, policy).mean()) for name, policy in players.items()}
-    return Measure(
-        CARTPOLE, "return of CartPole-v1", kept_up(seeds, partial(_push, agent, simulations)),
-        chance=floors.get("random", 22.0), ceiling=MOST, floors=floors, episodes=begun(carts(seeds)),
-        reference="CartPole-v1 counts as solved at 475",
+    measure = Measure(
+        CARTPOLE, "return of CartPole-v1", kept_up(seeds, partial(_push, agent, simulations)), chance=22.0,
+        ceiling=MOST, episodes=begun(carts(seeds)), reference="CartPole-v1 counts as solved at 475",
         note=f"{simulations} simulations in a learned model, on the body's numbers",
     )  # fmt: skip
+    yield [measure]
+    rng = numpy_rng(context.seed, CARTPOLE, "random")
+    players: dict[str, Policy] = {
+        ALONE: partial(_push, agent, 0),
+        UNTAUGHT: partial(_push, parts.untrained(agent), simulations),
+        "random": lambda senses, first: {"push": rng.integers(0, 2, n)},
+        "the sign of angle and turn": by_angle,
+    }
+    floors = {name: float(kept_up(seeds, policy).mean()) for name, policy in players.items()}
+    yield [replace(measure, chance=floors["random"], floors=floors)]
 
 
 def _push(agent: Agent, simulations: int, senses: Senses, first: np.ndarray) -> Actions:

@@ -7,8 +7,7 @@ steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 
@@ -19,7 +18,7 @@ from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
 from devmind.algorithms.grid import SIDE, UNSEEN
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
@@ -67,11 +66,11 @@ class Walked:
     earned: np.ndarray
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """Success in both kinds of rooms, and steps relative to the frontier rule; nothing without MiniGrid."""
     if not installed():
-        return []
-    return [measure for name in KINDS for measure in _of_kind(agent, context, level, name)]
+        return Exam([])
+    return Exam.joined(_of_kind(agent, context, name) for name in KINDS)
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -104,31 +103,32 @@ def blind(senses: Senses) -> np.ndarray:
     return np.full((len(senses["board"]), SIDE, SIDE), UNSEEN)
 
 
-def _of_kind(agent: Agent, context: Context, level: str, name: str) -> list[Measure]:
-    kind, full, n = KINDS[name], level == "full", context.episodes(EPISODES, level)
+@in_parts
+def _of_kind(agent: Agent, context: Context, name: str) -> Parts:
+    kind, n = KINDS[name], context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, name)
     own, rule = walked(kind, seeds, navigator(agent)), _frontier(kind, tuple(seeds.tolist()))
     episodes, mean = begun((kind,), seeds), float(rule.steps.mean())
     ratio = float(own.steps.mean()) / mean
-    floors = _floors(agent, context, kind, seeds) if full else {}
-    return [
-        Measure(
-            name, "reached the goal", own.reached, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
-            floors={name: float(one.reached.mean()) for name, one in floors.items()},
-            reference=f"PPO of the RL Baselines3 Zoo returns {ZOO[kind]}; this navigator {own.earned.mean():.3f}",
-            note=f"{kind}; the agent reads only the content of cells, from the board's own features, without the trunk",
-            rows=_rows(agent, context, kind, seeds) if full else {},
-        ),
-        Measure(
-            # The mean is the ratio of the means, and the spread is that ratio's (linearised, as both have errors).
-            STEPS.format(name), "steps, divided by those of a frontier rule with perfect perception",
-            ratio + (own.steps - ratio * rule.steps) / mean,
-            chance=float(mission_rooms((kind,), seeds).most_steps.mean()) / mean, ceiling=0.0, higher_is_better=False,
-            floors={name: float(one.steps.mean()) / mean for name, one in floors.items()},
-            episodes=episodes,
-            note=f"the rule takes {mean:.1f} steps and reaches the goal in {rule.reached.mean():.3f} of the rooms",
-        ),
-    ]  # fmt: skip
+    reached = Measure(
+        name, "reached the goal", own.reached, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
+        reference=f"PPO of the RL Baselines3 Zoo returns {ZOO[kind]}; this navigator {own.earned.mean():.3f}",
+        note=f"{kind}; the agent reads only the content of cells, from the board's own features, without the trunk",
+    )  # fmt: skip
+    steps = Measure(
+        # The mean is the ratio of the means, and the spread is that ratio's (linearised, as both have errors).
+        STEPS.format(name), "steps, divided by those of a frontier rule with perfect perception",
+        ratio + (own.steps - ratio * rule.steps) / mean,
+        chance=float(mission_rooms((kind,), seeds).most_steps.mean()) / mean, ceiling=0.0, higher_is_better=False,
+        episodes=episodes,
+        note=f"the rule takes {mean:.1f} steps and reaches the goal in {rule.reached.mean():.3f} of the rooms",
+    )  # fmt: skip
+    yield [reached, steps]
+    floors = _floors(agent, context, kind, seeds)
+    arrivals = {name: float(one.reached.mean()) for name, one in floors.items()}
+    taken = {name: float(one.steps.mean()) / mean for name, one in floors.items()}
+    rows = _rows(agent, context, kind, seeds)
+    yield [replace(reached, floors=arrivals, rows=rows), replace(steps, floors=taken)]
 
 
 @lru_cache(maxsize=8)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from stages.reasoning import parts
@@ -20,27 +20,23 @@ GATE = Gate([Threshold("othello", None, beats_floor=True, lower_is_better=True)]
 TAUGHT, ALONE, UNTRAINED = "trained, with search", "network alone", "untrained, with search"
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Mistakes with search; at level full also of the network alone, of search alone and of the most-discs rule."""
-    n = context.episodes(POSITIONS)
-    one = endings(OTHELLO, n if level != "glimpse" else max(8, n // 5), MADE, context.seed)
-    lost = {TAUGHT: mistakes(one, agent, SIMULATIONS)}
-    floors: dict[str, float] = {}
-    if level == "full":
-        lost[ALONE] = mistakes(one, agent, 0)
-        lost[UNTRAINED] = mistakes(one, parts.untrained(agent), SIMULATIONS)
-        floors = {
-            "most discs turned": float(one.mistakes(most_discs(one)).mean()),
-            UNTRAINED: float(lost[UNTRAINED].mean()),
-        }
-    return [
-        Measure(
-            "othello", "moves that lose value", lost[TAUGHT], chance=one.by_chance, ceiling=0.0, floors=floors,
-            rate=True, higher_is_better=False, reference="a solver makes none", episodes=one.episodes,
-            rows={player: float(values.mean()) for player, values in lost.items()} if floors else {},
-            note=f"ends of games after {MADE} moves by chance; {SIMULATIONS} simulations",
-        )
-    ]  # fmt: skip
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
+    """Mistakes with search; in full also of the network alone, of search alone and of the most-discs rule."""
+    one = endings(OTHELLO, context.episodes(POSITIONS), MADE, context.seed)
+    measure = Measure(
+        "othello", "moves that lose value", mistakes(one, agent, SIMULATIONS), chance=one.by_chance, ceiling=0.0,
+        rate=True, higher_is_better=False, reference="a solver makes none", episodes=one.episodes,
+        note=f"ends of games after {MADE} moves by chance; {SIMULATIONS} simulations",
+    )  # fmt: skip
+    yield [measure]
+    rows = {
+        TAUGHT: float(measure.values.mean()),
+        ALONE: float(mistakes(one, agent, 0).mean()),
+        UNTRAINED: float(mistakes(one, parts.untrained(agent), SIMULATIONS).mean()),
+    }
+    floors = {"most discs turned": float(one.mistakes(most_discs(one)).mean()), UNTRAINED: rows[UNTRAINED]}
+    yield [replace(measure, floors=floors, rows=rows)]
 
 
 def most_discs(one: Judged) -> np.ndarray:

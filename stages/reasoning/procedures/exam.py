@@ -8,13 +8,14 @@ within a cycle, and bold and cautious stand in the published order. Tests check 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
@@ -35,9 +36,9 @@ REACTIVE, RULE = "reactive agent, no plans", "bold while changes are rare (thres
 Worth = Callable[[np.ndarray], Sequence[float]]
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """Effectiveness by learned utilities, and errands by the agent's own beliefs."""
-    return [_tileworld(agent, context, level), _errand(agent, context, level)]
+    return Exam.joined((_tileworld(agent, context), _errand(agent, context)))
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -59,8 +60,9 @@ def _committed(seed: int, rate: float, plan: str) -> float:
     return live(seed, rate, Forced(plan))[0]
 
 
-def _tileworld(agent: Agent, context: Context, level: str) -> Measure:
-    n, full = context.episodes(WORLDS, level), level == "full"
+@in_parts
+def _tileworld(agent: Agent, context: Context) -> Parts:
+    n = context.episodes(WORLDS)
     seeds = exam_seeds(n, context.seed, NAME)
     # Drawn by name for each world, so that a glimpse asks about worlds of the full exam.
     speed = np.concatenate([rates(1, numpy_rng("exam", NAME, int(seed))) for seed in seeds])
@@ -68,35 +70,33 @@ def _tileworld(agent: Agent, context: Context, level: str) -> Measure:
     bold, cautious = (np.array([_committed(*one, plan) for one in worlds]) for plan in COMMITMENTS)
     own = np.array([effectiveness(agent, *one) for one in worlds])
     mean = (bold + cautious) / 2
-    floors, rows = dict[str, float](), dict[str, float]()
-    if full:
-        rule = threshold(tuned(context.episodes(TUNING), context.seed))
-        floors = {
-            BOLD: float((bold - mean).mean()),
-            CAUTIOUS: float((cautious - mean).mean()),
-            REACTIVE: float(np.mean([reactive(*one) for one in worlds] - mean)),
-            RULE: float(np.mean([live(*one, worth=rule)[0] for one in worlds] - mean)),
-        }
-        order = np.argsort(speed)
-        slow, fast = order[: n // 3], order[-(n // 3) :]
-        rows = {
-            "bold, the slowest third": float((bold - mean)[slow].mean()),
-            "bold, the fastest third": float((bold - mean)[fast].mean()),
-            "agent, the slowest third": float((own - mean)[slow].mean()),
-            "agent, the fastest third": float((own - mean)[fast].mean()),
-        }
-    return Measure(
+    measure = Measure(
         NAME,
         "effectiveness above the mean of bold and cautious",
         own - mean,
         chance=0.0,
         ceiling=float((np.maximum(bold, cautious) - mean).mean()),
-        floors=floors,
         episodes=begun(seeds, speed),
         reference="Kinny and Georgeff (1991): bold is better if changes are rare, cautious if they are frequent",
         note=f"Tileworld by plans; effectiveness is {own.mean():.3f}; the ceiling is the better of both in each world",
-        rows=rows,
     )
+    yield [measure]
+    rule = threshold(tuned(context.episodes(TUNING), context.seed))
+    floors = {
+        BOLD: float((bold - mean).mean()),
+        CAUTIOUS: float((cautious - mean).mean()),
+        REACTIVE: float(np.mean([reactive(*one) for one in worlds] - mean)),
+        RULE: float(np.mean([live(*one, worth=rule)[0] for one in worlds] - mean)),
+    }
+    order = np.argsort(speed)
+    slow, fast = order[: n // 3], order[-(n // 3) :]
+    rows = {
+        "bold, the slowest third": float((bold - mean)[slow].mean()),
+        "bold, the fastest third": float((bold - mean)[fast].mean()),
+        "agent, the slowest third": float((own - mean)[slow].mean()),
+        "agent, the fastest third": float((own - mean)[fast].mean()),
+    }
+    yield [replace(measure, floors=floors, rows=rows)]
 
 
 def threshold(most: float) -> Worth:
@@ -114,39 +114,36 @@ def tuned(n: int, seed: int) -> float:
     return float(levels[int(np.argmax(scores))])
 
 
-def rooms(context: Context, level: str) -> dict[str, np.ndarray]:
+def rooms(context: Context) -> dict[str, np.ndarray]:
     """Seeds of the exam's rooms by kind; in half of them the thing stays where it was seen."""
-    n, seeds_of = context.episodes(ROOMS, level), {}
+    n, seeds_of = context.episodes(ROOMS), {}
     for kind, share in zip(errand.KINDS, (n // 2, n // 4, n - n // 2 - n // 4), strict=True):
         seeds = exam_seeds(20 * ROOMS, context.seed, NAME, kind)
         seeds_of[kind] = seeds[hiding.plan(seeds, kind).delay == DELAY][:share]
     return seeds_of
 
 
-def _errand(agent: Agent, context: Context, level: str) -> Measure:
-    seeds = rooms(context, level)
+def _errand(agent: Agent, context: Context) -> Exam:
+    seeds = rooms(context)
     by_kind = {kind: errand.of_agent(agent, context, kind, of) for kind, of in seeds.items()}
     right, needed = (np.concatenate([getattr(one, name) for one in by_kind.values()]) for name in ("right", "needed"))
-    full, moved = level == "full", float(needed.mean())
-    floors = {
-        "asks at once (reactive agent, no beliefs)": moved,
-        "never asks (planner without reaction)": 1 - moved,
-    }
+    moved = float(needed.mean())
     episodes = [of_worlds(context.make_world, "nursery", f"hide/{kind}", of) for kind, of in seeds.items()]
-    return Measure(
+    measure = Measure(
         ERRAND,
         "found, with a question only if one was needed",
         right,
         chance=(1 - moved) / len(hiding.PLACES),
-        ceiling=1.0,
-        floors=floors if full else {},
         rate=True,
         episodes=np.concatenate(episodes),
         note="the baselines have perfect perception; an agent without the memory stage's tracker has no beliefs",
-        rows={f"{name}, {kind}": float(getattr(one, name).mean()) for kind, one in by_kind.items() for name in SHOWN}
-        if full
-        else {},
     )
+    floors = {
+        "asks at once (reactive agent, no beliefs)": moved,
+        "never asks (planner without reaction)": 1 - moved,
+    }
+    rows = {f"{name}, {kind}": float(getattr(one, name).mean()) for kind, one in by_kind.items() for name in SHOWN}
+    return Exam([measure], lambda: [replace(measure, floors=floors, rows=rows)])
 
 
 SHOWN = ("found", "asked")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import EXAM_SEEDS_FROM, numpy_rng
@@ -26,50 +27,43 @@ WEIGHT, BATCH = 0.8, 4
 GATE = Gate([Threshold("puzzles", 0.95)])
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """The share solved within the budget, the share solved by a shortest solution, and the states evaluated."""
-    n, full, whole = context.episodes(PUZZLES), level == "full", level != "glimpse"
-    lit = puzzles(n if whole else max(8, n // 5), context.seed)
+    lit = puzzles(context.episodes(PUZZLES), context.seed)
     fewest = Algebra.of(SIDE).shortest(lit).sum(-1)
     ways = search(lit, lambda states: costs(agent, states))
-    solved = np.array([way.actions is not None for way in ways], float)
-    shortest = np.array(
-        [way.actions is not None and len(way.actions) == k for way, k in zip(ways, fewest, strict=True)]
+    episodes = identities({"lit": lit})
+    solved = Measure(
+        "puzzles",
+        "solved",
+        np.array([way.actions is not None for way in ways], float),
+        chance=0.0,
+        rate=True,
+        reference="algebra mod 2 solves all of them in the fewest presses",
+        note=f"scrambles of 1 to {MOST} presses that no lesson showed; Q is evaluated on at most {NODES} states a "
+        "puzzle",
+        episodes=episodes,
     )
-    floors, rows = (_floors(lit, context.seed), _rows(agent, lit)) if full else ({}, {})
-    note = f"scrambles of 1 to {MOST} presses that no lesson showed; Q is evaluated on at most {NODES} states a puzzle"
-    measures = [
-        Measure(
-            "puzzles",
-            "solved",
-            solved,
-            chance=floors.get("random presses", 0.0),
-            ceiling=1.0,
-            floors=floors,
-            rate=True,
-            reference="algebra mod 2 solves all of them in the fewest presses",
-            note=note,
-            rows=rows,
-            episodes=identities({"lit": lit}),
-        )
+    if context.one_in > 1:
+        yield [solved]
+        return
+    shortest = Measure(
+        "puzzles/shortest", "solved in the fewest moves", _shortest(ways, fewest), chance=0.0, ceiling=1.0, rate=True,
+        episodes=episodes,
+    )  # fmt: skip
+    nodes = Measure(
+        "puzzles/nodes", "states visited", np.array([way.nodes for way in ways], float), chance=float(NODES),
+        ceiling=1.0, higher_is_better=False, episodes=episodes, note=f"an unsolved puzzle counts its budget of {NODES}",
+    )  # fmt: skip
+    yield [solved, shortest, nodes]
+    floors, rows = _floors(lit, context.seed), _rows(agent, lit)
+    by_hand, hand = search(lit, lights_left), "A* on lights left"
+    yield [
+        replace(solved, chance=floors["random presses"], floors=floors, rows=rows),
+        replace(shortest, floors={hand: float(_shortest(by_hand, fewest).mean())}),
+        replace(nodes, floors={hand: float(np.mean([way.nodes for way in by_hand]))}),
     ]
-    if whole:
-        nodes = np.array([way.nodes for way in ways], float)
-        by_hand = search(lit, lights_left) if full else []
-        hand = "A* on lights left"
-        measures += [
-            Measure(
-                "puzzles/shortest", "solved in the fewest moves", shortest.astype(float), chance=0.0, ceiling=1.0,
-                floors={hand: _share_shortest(by_hand, fewest)} if full else {}, rate=True,
-                episodes=measures[0].episodes,
-            ),
-            Measure(
-                "puzzles/nodes", "states visited", nodes, chance=float(NODES), ceiling=1.0,
-                floors={hand: float(np.mean([way.nodes for way in by_hand]))} if full else {}, higher_is_better=False,
-                episodes=measures[0].episodes, note=f"an unsolved puzzle counts its budget of {NODES}",
-            ),
-        ]  # fmt: skip
-    return measures
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -96,9 +90,11 @@ def beamed(lit: np.ndarray, guide: Guide, width: int, nodes: int = NODES) -> lis
     return beam(lit, turned, out, guide, width=width, depth=RULES.cells, nodes=nodes)
 
 
-def _share_shortest(ways: Sequence[Way], fewest: np.ndarray) -> float:
-    right = [way.actions is not None and len(way.actions) == k for way, k in zip(ways, fewest, strict=True)]
-    return float(np.mean(right))
+def _shortest(ways: Sequence[Way], fewest: np.ndarray) -> np.ndarray:
+    """Whether each was solved in the fewest moves, float [N]."""
+    return np.array(
+        [way.actions is not None and len(way.actions) == k for way, k in zip(ways, fewest, strict=True)], float
+    )
 
 
 def _solved(ways: Sequence[Way]) -> float:

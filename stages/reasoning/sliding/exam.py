@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import by_size
 from devmind.bounds import data_files
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.errors import ConfigError
@@ -57,32 +58,29 @@ GATE = Gate(
 HAND, TABLED = "A* with Manhattan", "A* with pattern databases"
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """The share solved within the budget; at level full also by a shortest solution, the nodes, and the 15-puzzle."""
-    n, full = context.episodes(PUZZLES), level == "full"
-    budget = NODES[context.config.size]
-    tiles, fewest = puzzles(n if level != "glimpse" else max(8, n // 5), context.seed)
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
+    """The share solved within the budget; in full also by a shortest solution, the nodes, and the 15-puzzle."""
+    n, budget = context.episodes(PUZZLES), NODES[context.config.size]
+    tiles, fewest = puzzles(n, context.seed)
     guide = lambda states: costs(agent, 3, states)  # noqa: E731
     ways, episodes = search(3, tiles, guide, budget, CAREFUL), identities({"tiles": tiles})
+    measure = Measure(
+        "sliding", "solved", solved(ways), chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
+        reference="breadth-first search solves all in the fewest moves",
+        note=f"8-puzzles that no lesson showed; Q is evaluated on at most {budget} states a puzzle",
+    )  # fmt: skip
+    yield [measure]
     few = slice(max(8, n // 5))
-    by_hand = search(3, tiles[few], lambda states: manhattan(3, states), SEARCHED) if full else []
-    within = search(3, tiles[few], lambda states: manhattan(3, states), budget) if full else []
-    floors = {f"{HAND}, {budget} nodes": float(solved(within).mean())} if full else {}
-    measures = [
-        Measure(
-            "sliding", "solved", solved(ways), chance=0.0, ceiling=1.0, floors=floors, rate=True, episodes=episodes,
-            rows=_rows(agent, tiles, budget) if full else {},
-            reference="breadth-first search solves all in the fewest moves",
-            note=f"8-puzzles that no lesson showed; Q is evaluated on at most {budget} states a puzzle",
-        )
-    ]  # fmt: skip
-    if not full:
-        return measures
+    by_hand = search(3, tiles[few], lambda states: manhattan(3, states), SEARCHED)
+    within = search(3, tiles[few], lambda states: manhattan(3, states), budget)
+    floors = {f"{HAND}, {budget} nodes": float(solved(within).mean())}
     shortest = np.array(
         [way.actions is not None and len(way.actions) == k for way, k in zip(ways, fewest, strict=True)]
     )
     nodes, hands = (np.array([way.nodes for way in each], float) for each in (ways[few], by_hand))
-    measures += [
+    yield [
+        replace(measure, floors=floors, rows=_rows(agent, tiles, budget)),
         Measure(
             "sliding/shortest", "solved in the fewest moves", shortest.astype(float), chance=0.0, ceiling=1.0,
             floors=floors, rate=True, episodes=episodes, reference=f"{HAND} always, without a limit",
@@ -93,8 +91,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             higher_is_better=False, episodes=episodes[few],
             note=f"{nodes.mean():.0f} by {hands.mean():.0f}; an unsolved puzzle counts its budget of {budget}",
         ),
+        *fifteens(agent, context),
     ]  # fmt: skip
-    return [*measures, *fifteens(agent, context)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
@@ -28,62 +29,56 @@ TAUGHT, ALONE, UNTRAINED = "trained, with search", "network alone", "untrained, 
 HASTY = f"trained, with {FEW} simulations"
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """The share of positions played without losing value; except in a glimpse, also of games that are not lost."""
-    game, full, whole = solve(TICTACTOE.rules), level == "full", level != "glimpse"
+    game, whole = solve(TICTACTOE.rules), context.one_in == 1
     rows = np.flatnonzero(~game.ended & ((game.ply <= GLIMPSE_PLIES) | whole))
     judge = Judge(agent, TICTACTOE)
-    players = {TAUGHT: played(game, judge, SIMULATIONS, rows)}
-    note = f"{len(rows):,} positions: all{'' if whole else ' of few moves'}; {SIMULATIONS} simulations"
-    if full:
-        thought = think(judge, game.board.take(rows), SIMULATIONS, SURE)
-        note += f", where unsure {thought.simulations.mean():.1f}"
-        players |= {
-            ALONE: played(game, judge, 0, rows),
-            HASTY: played(game, judge, FEW, rows),
-            THINKING: placed(game, rows, thought.action),
-        }
-    floors: dict[str, np.ndarray] = {}
-    if full:
-        newborn = Judge(parts.untrained(agent), TICTACTOE)
-        floors = {
-            "random": random(game, context.seed),
-            "win, block, centre, corner": by_rule(game),
-            UNTRAINED: played(game, newborn, SIMULATIONS, rows),
-        }
-    optimal = {name: game.best[rows, choice[rows]] for name, choice in (players | floors).items()}
+    choice = played(game, judge, SIMULATIONS, rows)
     chance = game.best[rows].sum(-1) / (game.child[rows] >= 0).sum(-1)
-    measures = [
-        Measure(
-            "tictactoe",
-            "value-optimal",
-            optimal[TAUGHT],
-            chance=float(chance.mean()),
-            ceiling=1.0,
-            floors=_means(optimal, floors),
-            exhaustive=True,
-            reference="perfect play: a solver of the whole game",
-            note=note,
-            rows=_means(optimal, players),
-        )
+    optimal = Measure(
+        "tictactoe",
+        "value-optimal",
+        game.best[rows, choice[rows]],
+        chance=float(chance.mean()),
+        exhaustive=True,
+        reference="perfect play: a solver of the whole game",
+        note=f"{len(rows):,} positions: all{'' if whole else ' of few moves'}; {SIMULATIONS} simulations",
+    )
+    if not whole:
+        yield [optimal]
+        return
+    games = Measure(
+        "tictactoe/games",
+        "not lost",
+        unlost(game, choice),
+        chance=float(np.mean([(game.endings(side=side) >= 0).mean() for side in (0, 1)])),
+        exhaustive=True,
+        reference="perfect play never loses",
+        note="every game as either side against all replies; chance counts all 255,168 games",
+    )
+    yield [optimal, games]
+    thought = think(judge, game.board.take(rows), SIMULATIONS, SURE)
+    players = {
+        TAUGHT: choice,
+        ALONE: played(game, judge, 0, rows),
+        HASTY: played(game, judge, FEW, rows),
+        THINKING: placed(game, rows, thought.action),
+    }
+    newborn = Judge(parts.untrained(agent), TICTACTOE)
+    floors = {
+        "random": random(game, context.seed),
+        "win, block, centre, corner": by_rule(game),
+        UNTRAINED: played(game, newborn, SIMULATIONS, rows),
+    }
+    share = {name: game.best[rows, moves[rows]] for name, moves in (players | floors).items()}
+    unlost_share = {name: unlost(game, moves) for name, moves in (players | floors).items()}
+    note = f"{optimal.note}, where unsure {thought.simulations.mean():.1f}"
+    yield [
+        replace(optimal, floors=_means(share, floors), rows=_means(share, players), note=note),
+        replace(games, floors=_means(unlost_share, floors), rows=_means(unlost_share, players)),
     ]
-    if whole:
-        unlost_share = {name: unlost(game, choice) for name, choice in (players | floors).items()}
-        measures.append(
-            Measure(
-                "tictactoe/games",
-                "not lost",
-                unlost_share[TAUGHT],
-                chance=float(np.mean([(game.endings(side=side) >= 0).mean() for side in (0, 1)])),
-                ceiling=1.0,
-                floors=_means(unlost_share, floors),
-                exhaustive=True,
-                reference="perfect play never loses",
-                note="every game as either side against all replies; chance counts all 255,168 games",
-                rows=_means(unlost_share, players),
-            )
-        )
-    return measures
 
 
 def _means(values: dict[str, np.ndarray], names: Sequence[str] | dict[str, np.ndarray]) -> dict[str, float]:

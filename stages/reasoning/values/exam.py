@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from devmind.acting.carts import MOST, carts, kept_up
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
@@ -27,10 +28,9 @@ GATE = Gate([Threshold(CARTPOLE, 475.0), Threshold(ROOMS, 0.90, when_absent="ski
 ABSENT = "; MiniGrid is not installed (extra 'worlds'): its room was not examined"
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """The returns of CartPole-v1, and of the empty room from each of its sixty starts."""
-    measures = [_cartpole(agent, context, level)]
-    return [*measures, _rooms(agent, context, level)] if minigrid.installed() else measures
+    return Exam.joined([_cartpole(agent, context), *([_rooms(agent, context)] if minigrid.installed() else ())])
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -58,42 +58,46 @@ def _policy(agent: Agent, name: str, head: str = "") -> Policy:
     return worth_most(agent, head or drill.examined, drill.sense, drill.effector)
 
 
-def _cartpole(agent: Agent, context: Context, level: str) -> Measure:
-    n = context.episodes(EPISODES, level)
+@in_parts
+def _cartpole(agent: Agent, context: Context) -> Parts:
+    n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, CARTPOLE)
+    measure = Measure(
+        CARTPOLE, "return of CartPole-v1", kept_up(seeds, _policy(agent, CARTPOLE)), chance=22.0, ceiling=MOST,
+        reference="CartPole-v1 counts as solved at 475; Stable-Baselines3's DQN in 50,000 steps: 500 (RL Zoo)",
+        note="by a head on the body's numbers, without the trunk" + ("" if minigrid.installed() else ABSENT),
+        episodes=begun(carts(seeds)),
+    )  # fmt: skip
+    yield [measure]
     rng = numpy_rng(context.seed, CARTPOLE, "random")
     rules: Mapping[str, Policy] = {
         "random": lambda senses, first: {"push": rng.integers(0, 2, n)},
         "the sign of angle and turn": by_angle,
     }
-    floors = _floors(rules, lambda policy: kept_up(seeds, policy)) if level == "full" else {}
-    return Measure(
-        CARTPOLE, "return of CartPole-v1", kept_up(seeds, _policy(agent, CARTPOLE)), chance=floors.get("random", 22.0),
-        ceiling=MOST, floors=floors,
-        reference="CartPole-v1 counts as solved at 475; Stable-Baselines3's DQN in 50,000 steps: 500 (RL Zoo)",
-        note="by a head on the body's numbers, without the trunk" + ("" if minigrid.installed() else ABSENT),
-        episodes=begun(carts(seeds)),
-    )  # fmt: skip
+    floors = _floors(rules, lambda policy: kept_up(seeds, policy))
+    yield [replace(measure, chance=floors["random"], floors=floors)]
 
 
-def _rooms(agent: Agent, context: Context, level: str) -> Measure:
-    """All starts, at every level."""
+@in_parts
+def _rooms(agent: Agent, context: Context) -> Parts:
+    """All starts, also in a glimpse."""
     seeds = all_starts(context.seed)
+    best = float(shortest(seeds).mean())
+    measure = Measure(
+        ROOMS, f"return of {ROOM}", found_way(seeds, _policy(agent, ROOMS)), chance=0.0, ceiling=best, exhaustive=True,
+        reference=f"the shortest paths from all starts return {best:.3f} on average",
+        note="every start, each once",
+    )  # fmt: skip
+    yield [measure]
     rng = numpy_rng(context.seed, ROOMS, "random")
     rules: Mapping[str, Policy] = {
         "random": lambda senses, first: {"choose": rng.integers(0, minigrid.ACTIONS, len(seeds))},
         "turn until the goal is in view": goal_in_view,
     }
-    full, best = level == "full", float(shortest(seeds).mean())
-    floors = _floors(rules, lambda policy: returns(policy, rooms(seeds))) if full else {}
-    glance = _policy(agent, ROOMS, parts.CHOICE_GLANCES)
-    return Measure(
-        ROOMS, f"return of {ROOM}", found_way(seeds, _policy(agent, ROOMS)), chance=floors.get("random", 0.0),
-        ceiling=best, floors=floors, exhaustive=True,
-        reference=f"the shortest paths from all starts return {best:.3f} on average",
-        note="every start, each once",
-        rows={"without the trunk": float(found_way(seeds, glance).mean())} if full else {},
-    )  # fmt: skip
+    floors = _floors(rules, lambda policy: returns(policy, rooms(seeds)))
+    glance = found_way(seeds, _policy(agent, ROOMS, parts.CHOICE_GLANCES))
+    rows = {"without the trunk": float(glance.mean())}
+    yield [replace(measure, chance=floors["random"], floors=floors, rows=rows)]
 
 
 def found_way(seeds: np.ndarray, policy: Policy) -> np.ndarray:

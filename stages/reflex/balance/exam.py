@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from devmind.acting import Actor
 from devmind.acting.carts import MOST, carts, kept_up
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
@@ -20,29 +20,27 @@ EPISODES = 400
 GATE = Gate([Threshold("balance", 475.0)])
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Steps that the pole is kept up in each of 400 episodes of CartPole-v1."""
-    n = context.episodes(EPISODES, level)
+    n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, "balance")
     actor = Actor(agent, effectors=["push"], trunk=False)
     values = kept_up(seeds, actor)
-    floors = {}
-    if level == "full":
-        rng = numpy_rng(context.seed, "balance", "random")
-        floors = {"random": float(kept_up(seeds, lambda senses, first: {"push": rng.integers(0, 2, n)}).mean())}
-    return [
-        Measure(
-            "balance",
-            "return of CartPole-v1",
-            values,
-            chance=floors.get("random", 22.0),
-            ceiling=MOST,
-            floors=floors,
-            reference="CartPole-v1 counts as solved at 475",
-            answered=actor.counts,
-            episodes=_begun(carts(seeds)),
-        )
-    ]
+    measure = Measure(
+        "balance",
+        "return of CartPole-v1",
+        values,
+        chance=22.0,
+        ceiling=MOST,
+        reference="CartPole-v1 counts as solved at 475",
+        answered=actor.counts,
+        episodes=_begun(carts(seeds)),
+    )
+    yield [measure]
+    rng = numpy_rng(context.seed, "balance", "random")
+    by_chance = float(kept_up(seeds, lambda senses, first: {"push": rng.integers(0, 2, n)}).mean())
+    yield [replace(measure, chance=by_chance, floors={"random": by_chance})]
 
 
 def taught(context: Context, n: int) -> np.ndarray:

@@ -7,6 +7,7 @@ that it takes the sound to come from. The answer is right if its box overlaps th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from devmind.agent.batch import clip, one_tick
 from devmind.algorithms.overlap import box_iou
 from devmind.algorithms.ridge import fit_ridge
 from devmind.curriculum.episodes import of_worlds
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds
@@ -36,9 +37,10 @@ FLOOR_SCENES = 2000
 GATE = Gate([Threshold("bind", 0.90), Threshold("bind/bind_trunk", 0.90, beats_twin=True)])
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Share of scenes in which the agent's detection at the answered place is the sounding object."""
-    n = context.episodes(EPISODES, level)
+    n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, "bind")
     senses, truth = scenes(context, seeds, TICKS)
     boxes, target = truth["boxes"][:, :4], truth["target"]
@@ -46,43 +48,38 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     pictures = senses["sight"][:, -1].numpy()
     detections = detected(agent, pictures)
     right = same_thing(_chosen(agent, "bind", senses, detections), sounding)
-    full, things = level == "full", np.mean([len(each) for each in detections])
+    things = np.mean([len(each) for each in detections])
+    measure = Measure(
+        "bind",
+        "sounds assigned to the right thing",
+        right,
+        chance=0.25,
+        rate=True,
+        note=f"among the boxes that its own scene head detects, {things:.1f} a picture",
+        episodes=of_worlds(context.make_world, "nursery", "bind", seeds),
+    )
+    by_itself = same_thing(_chosen(agent, "bind_trunk", senses, detections), sounding)
+    by_trunk = measure.of("bind/bind_trunk", by_itself)
+    yield [measure, by_trunk]
+    left = looks_left_out(context, "bind", seeds)
+    deaf, four = {"sight": senses["sight"]}, list(boxes)
+    rows = {
+        "sound off": float(same_thing(_chosen(agent, "bind", deaf, detections), sounding).mean()),
+        "among the four true boxes": float((_chosen(agent, "bind", senses, four) == sounding).all(1).mean()),
+        "the sounding thing is detected": float(_detected_at_all(detections, sounding).mean()),
+        **rows_by_looks(agent, left, right),
+    }
+    ruled = sounding_box(pictures, senses["sound"].numpy())
+    floors = {
+        "odd colours, by the interaural delay": float(same_thing(ruled, sounding).mean()),
+        FLOOR: float(same_thing(_by_untaught(agent, context, senses, detections), sounding).mean()),
+    }
     wrong = np.flatnonzero(~right)[:6]
     captions = [f"object {target[i] + 1} of 4 sounded; the answer is not its box" for i in wrong]
-    left = looks_left_out(context, "bind", seeds)
-    rows, floors = {}, {}
-    if full:
-        deaf, four = {"sight": senses["sight"]}, list(boxes)
-        rows = {
-            "sound off": float(same_thing(_chosen(agent, "bind", deaf, detections), sounding).mean()),
-            "among the four true boxes": float((_chosen(agent, "bind", senses, four) == sounding).all(1).mean()),
-            "the sounding thing is detected": float(_detected_at_all(detections, sounding).mean()),
-            **rows_by_looks(agent, left, right),
-        }
-        ruled = sounding_box(pictures, senses["sound"].numpy())
-        floors = {
-            "odd colours, by the interaural delay": float(same_thing(ruled, sounding).mean()),
-            FLOOR: float(same_thing(_by_untaught(agent, context, senses, detections), sounding).mean()),
-        }
-    measures = [
-        Measure(
-            "bind",
-            "sounds assigned to the right thing",
-            right,
-            chance=0.25,
-            ceiling=1.0,
-            rate=True,
-            floors=floors,
-            rows=rows,
-            note=f"among the boxes that its own scene head detects, {things:.1f} a picture",
-            exhibits=picture_exhibits("failure", pictures[wrong], captions) if full else (),
-            episodes=of_worlds(context.make_world, "nursery", "bind", seeds),
-        )
+    yield [
+        replace(measure, floors=floors, rows=rows, exhibits=picture_exhibits("failure", pictures[wrong], captions)),
+        replace(by_trunk, floors=floors, rows=rows_by_looks(agent, left, by_itself)),
     ]
-    by_itself = same_thing(_chosen(agent, "bind_trunk", senses, detections), sounding)
-    rows = rows_by_looks(agent, left, by_itself) if full else {}
-    measures.append(measures[0].of("bind/bind_trunk", by_itself, rows=rows))
-    return measures
 
 
 def detected(agent: Agent, sight: np.ndarray) -> list[np.ndarray]:

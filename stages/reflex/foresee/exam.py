@@ -13,7 +13,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import map_tensors
 from devmind.curriculum.episodes import of_worlds
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
@@ -29,9 +29,9 @@ GATE = Gate(
 EPISODES, AT_ONCE = 1000, 50
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """Squared error of the predicted changes, divided by the true changes', over all rows; and by level."""
-    n = context.episodes(EPISODES, level)
+    n = context.episodes(EPISODES)
     names = [name for name in FORESEEN if name in agent.heads]
     residuals_by_name: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in names}
     episodes, each = [], -(-n // len(LEVELS))
@@ -41,10 +41,12 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         batch = rows(context, kind, seeds, "foresee exam")
         for name, pair in _squares(agent, names, batch).items():
             residuals_by_name[name].append(pair)
-    return [
-        replace(_measure(agent, name, pairs), episodes=np.concatenate(episodes))
-        for name, pairs in residuals_by_name.items()
-    ]
+    return Exam(
+        [
+            replace(_measure(agent, name, pairs), episodes=np.concatenate(episodes))
+            for name, pairs in residuals_by_name.items()
+        ]
+    )
 
 
 def _squares(agent: Agent, names: Sequence[str], batch: Mapping[str, Any]) -> dict[str, tuple[Tensor, Tensor]]:

@@ -4,7 +4,7 @@ given recordings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import cv2
@@ -17,7 +17,7 @@ from devmind.agent.batch import clip
 from devmind.agent.features import log_mel, mel_power
 from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.curriculum.episodes import identities, of_worlds
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.report.exhibits import wav
@@ -33,48 +33,49 @@ FLOOR_PENALTY, READ_OUT_PENALTY = 3000.0, 1000.0
 """Ridge penalties; the floor has its best of 300, 3,000 and 10,000 on the available recordings, to be fair to it."""
 FLOOR_CLIPS, CLIPS_AT_ONCE = 12_000, 600
 """Clips of lesson seeds for fitting the floor of the nursery's sounds: as many as `perceive` shows the agent."""
+READ_OUT = "hear/speech read-out"
 GATE = Gate(
     [
         Threshold("hear/sounds", 0.90),
         Threshold("hear/sounds/hear_trunk", 0.90),
         Threshold("hear/speech", None, beats_floor=True, when_absent="skip"),
-        Threshold("hear/speech read-out", None, beats_floor=True, when_absent="skip"),
+        Threshold(READ_OUT, None, beats_floor=True, when_absent="skip"),
     ]
 )
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """The nursery's sounds, and spoken digits where there are recordings."""
-    return [*examine_sounds(agent, context, level), *examine_speech(agent, context, level)]
+    return Exam.joined((examine_sounds(agent, context), examine_speech(agent, context)))
 
 
-def examine_sounds(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine_sounds(agent: Agent, context: Context) -> Parts:
     """Share of unseen sounds whose class is named; the answer for a clip is the class likeliest over its ticks."""
-    n = context.episodes(EPISODES, level)
+    n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, "hear")
     heard, kind = sounds(context, seeds)
     chosen = _named(agent, "hear", heard)
     right = chosen == kind
-    full, left = level == "full", tones_left_out(context, "hear", seeds)
-    measures = [
-        Measure(
-            "hear/sounds",
-            "sounds named correctly",
-            right.astype(np.float64),
-            chance=1 / len(CLASSES),
-            ceiling=1.0,
-            rate=True,
-            floors=_sound_floors(agent, context, heard, kind) if full else {},
-            rows=rows_by_tones(agent, left, right) if full else {},
-            note=f"the floors were fitted on {context.episodes(FLOOR_CLIPS):,} clips" if full else "",
-            exhibits=_sound_exhibits(heard, kind, chosen) if full else (),
-            episodes=of_worlds(context.make_world, "nursery", "hear", seeds),
-        )
-    ]
+    measure = Measure(
+        "hear/sounds",
+        "sounds named correctly",
+        right.astype(np.float64),
+        chance=1 / len(CLASSES),
+        rate=True,
+        episodes=of_worlds(context.make_world, "nursery", "hear", seeds),
+    )
     by_itself = _named(agent, "hear_trunk", heard) == kind
-    rows = rows_by_tones(agent, left, by_itself) if full else {}
-    measures.append(measures[0].of("hear/sounds/hear_trunk", by_itself, rows=rows))
-    return measures
+    by_trunk = measure.of("hear/sounds/hear_trunk", by_itself)
+    yield [measure, by_trunk]
+    floors, left = _sound_floors(agent, context, heard, kind), tones_left_out(context, "hear", seeds)
+    note = f"the floors were fitted on {context.scaled(FLOOR_CLIPS):,} clips"
+    rows, by_trunk_rows = (rows_by_tones(agent, left, values) for values in (right, by_itself))
+    exhibits = _sound_exhibits(heard, kind, chosen)
+    yield [
+        replace(measure, floors=floors, rows=rows, note=note, exhibits=exhibits),
+        replace(by_trunk, floors=floors, rows=by_trunk_rows, note=note),
+    ]
 
 
 def _named(agent: Agent, head: str, heard: Tensor) -> np.ndarray:
@@ -99,7 +100,7 @@ def _sound_exhibits(heard: Tensor, kind: np.ndarray, chosen: np.ndarray) -> tupl
 def _sound_floors(agent: Agent, context: Context, heard: Tensor, kind: np.ndarray) -> dict[str, float]:
     """Share of the clips classified correctly by a ridge on log-mel levels or on untaught tokens, and by the nearest
     taught clips."""
-    seeds = lesson_seeds(context.episodes(FLOOR_CLIPS), context.seed, "hear", "floor")
+    seeds = lesson_seeds(context.scaled(FLOOR_CLIPS), context.seed, "hear", "floor")
     known_levels, tokens, labels, untaught = [], [], [], Untaught(agent)
     for part in np.split(seeds, range(CLIPS_AT_ONCE, len(seeds), CLIPS_AT_ONCE)):
         clips_of_part, kinds = sounds(context, part)
@@ -125,23 +126,32 @@ def _levels(heard: Tensor) -> np.ndarray:
     return np.asarray(log_mel(heard.mean(2).flatten(1), 512, 400, 40).flatten(1).numpy())
 
 
-def examine_speech(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine_speech(agent: Agent, context: Context) -> Exam:
     """(a) unmet speakers, no adaptation; (b) all speakers in turn, a closed-form read-out on frozen features."""
     every = clips(context.data)
     if every is None:
-        return []
+        return Exam([])
     unseen, speakers = every.unmet(agent.config.trained_on), set(every.speakers)
     # If every speaker is unmet, the agent was never taught digits, and is not asked to name them.
     direct = set(unseen.speakers) < speakers
-    if level == "glimpse":
-        return [_direct(agent, every, unseen.take(np.arange(0, len(unseen.labels), 5)), {})] if direct else []
-    scores = normal_features(every) if level == "full" else {}
-    if scores:
-        scores |= {FLOOR: _by_tick(Untaught(agent), as_sound(torch.from_numpy(every.waves)))}
-    measures = [_direct(agent, every, unseen, _floors_on(every, unseen, scores))] if direct else []
-    if len(speakers) > 1:  # each in turn is held out of a read-out of the others
-        measures.append(_read_out(agent, every, scores))
-    return measures
+    asked = unseen.take(np.arange(0, len(unseen.labels), context.one_in))
+    chosen = _digits(agent, asked) if direct else asked.labels
+    measures = [_direct(asked, chosen)] if direct else []
+    # Each speaker in turn is held out of a read-out of the others, which needs all clips: too many for a glimpse.
+    if len(speakers) > 1 and context.one_in == 1:
+        measures.append(_read_out(agent, every))
+
+    def complete() -> list[Measure]:
+        features = normal_features(every) | {FLOOR: _by_tick(Untaught(agent), as_sound(torch.from_numpy(every.waves)))}
+        in_turn = {name: float(_in_turn(x, every, FLOOR_PENALTY).mean()) for name, x in features.items()}
+        return [
+            replace(measure, floors=in_turn)
+            if measure.name == READ_OUT
+            else replace(measure, floors=_floors_on(every, asked, features), exhibits=_misheard(asked, chosen))
+            for measure in measures
+        ]
+
+    return Exam(measures, complete)
 
 
 def _digits(agent: Agent, part: Clips) -> np.ndarray:
@@ -152,30 +162,27 @@ def _digits(agent: Agent, part: Clips) -> np.ndarray:
     return torch.cat(chosen).cpu().numpy()
 
 
-def _direct(agent: Agent, every: Clips, unseen: Clips, floors: dict[str, float]) -> Measure:
-    chosen = _digits(agent, unseen)
-    right = chosen == unseen.labels
-    wrong = np.flatnonzero(~right)[:6]
-    exhibits = tuple(
+def _misheard(unseen: Clips, chosen: np.ndarray) -> tuple[Exhibit, ...]:
+    return tuple(
         Exhibit(
             "failure",
             f"{unseen.speakers[i]} says {unseen.labels[i]}, heard as {chosen[i]}",
             wav=wav(unseen.waves[i][None]),
         )
-        for i in wrong
+        for i in np.flatnonzero(chosen != unseen.labels)[:6]
     )
+
+
+def _direct(unseen: Clips, chosen: np.ndarray) -> Measure:
     return Measure(
         "hear/speech",
         "spoken digits named correctly",
-        right.astype(np.float64),
+        (chosen == unseen.labels).astype(np.float64),
         chance=0.1,
-        ceiling=1.0,
         rate=True,
-        floors=floors,
         reference="goal 0.90; a small convolutional net with two trunk layers 0.854 over four speakers (measured)",
         note=f"new speakers: {', '.join(sorted(set(unseen.speakers)))}; no adaptation",
         **_clips(unseen),
-        exhibits=exhibits if floors else (),
     )
 
 
@@ -206,7 +213,7 @@ def normal_features(every: Clips) -> dict[str, np.ndarray]:
     }
 
 
-def _read_out(agent: Agent, every: Clips, floors: dict[str, np.ndarray]) -> Measure:
+def _read_out(agent: Agent, every: Clips) -> Measure:
     frozen = frozen_features(agent, every)
     right = _in_turn(frozen, every, READ_OUT_PENALTY)
     known_speakers = sorted({name for name in every.speakers if speaker_group(name) in agent.config.trained_on})
@@ -214,13 +221,11 @@ def _read_out(agent: Agent, every: Clips, floors: dict[str, np.ndarray]) -> Meas
     if known_speakers:
         note += f"; the features were taught with {', '.join(known_speakers)}"
     return Measure(
-        "hear/speech read-out",
+        READ_OUT,
         "spoken digits named correctly",
         right,
         chance=0.1,
-        ceiling=1.0,
         rate=True,
-        floors={name: float(_in_turn(x, every, FLOOR_PENALTY).mean()) for name, x in floors.items()},
         reference="time-normalised log-mel + ridge: 0.820 on four speakers (measured)",
         note=note,
         **_clips(every),

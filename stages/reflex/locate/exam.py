@@ -14,7 +14,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import one_tick
 from devmind.algorithms.overlap import box_iou, mask_iou
 from devmind.curriculum.episodes import of_worlds
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exam, Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.report.exhibits import png
@@ -35,10 +35,9 @@ GATE = Gate(
 )
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """Mean IoU, AP50 and AbsRel a room, beside colour clustering and the median depth of the lessons' rooms."""
     n = context.episodes(EPISODES)
-    n = max(4, n // 5) if level == "glimpse" else n  # in one room alone there may be nothing to see
     seeds = exam_seeds(n + n // 2, context.seed, "locate")
     senses, truth = rooms(context, "room", seeds, "exam")
     # A room in which nothing is in view has no masks to find.
@@ -53,16 +52,20 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     distance = np.concatenate(distances)
     masks, boxes = _score(instances, mask)
     error = _abs_rel(distance, depth)
-    floors = _floors(context, sight, mask, depth) if level == "full" else {"masks": {}, "depth": {}, "boxes": {}}
-    exhibits = _exhibits(sight, mask, instances, distance, depth, masks) if level == "full" else ()
+    episodes = of_worlds(context.make_world, "nursery", "room", seeds[with_things])
     note = f"things with at least {VISIBLE_PX} visible pixels; the hand and the caregiver are no things"
     measures = [
-        Measure("locate/masks", "mean IoU", masks, 0.0, 1.0, floors["masks"], note=note, exhibits=exhibits),
-        Measure("locate/depth", "AbsRel", error, UNKNOWN_DEPTH, 0.0, floors["depth"], higher_is_better=False),
-        Measure("locate/boxes", "AP50", boxes, 0.0, 1.0, floors["boxes"], note=f"average precision a room; {note}"),
+        Measure("locate/masks", "mean IoU", masks, 0.0, 1.0, note=note, episodes=episodes),
+        Measure("locate/depth", "AbsRel", error, UNKNOWN_DEPTH, 0.0, higher_is_better=False, episodes=episodes),
+        Measure("locate/boxes", "AP50", boxes, 0.0, 1.0, note=f"average precision a room; {note}", episodes=episodes),
     ]
-    episodes = of_worlds(context.make_world, "nursery", "room", seeds[with_things])
-    return [replace(measure, episodes=episodes) for measure in measures]
+
+    def complete() -> list[Measure]:
+        exhibits = {"locate/masks": _exhibits(sight, mask, instances, distance, depth, masks)}
+        floors = _floors(context, sight, mask, depth)
+        return [replace(one, floors=floors[one.name], exhibits=exhibits.get(one.name, ())) for one in measures]
+
+    return Exam(measures, complete)
 
 
 def _abs_rel(distance: np.ndarray, depth: np.ndarray) -> np.ndarray:
@@ -126,9 +129,9 @@ def _floors(context: Context, sight: np.ndarray, mask: np.ndarray, depth: np.nda
     _, truth = rooms(context, "room", lesson_seeds(256, context.seed, "locate", "floor"), "floor")
     middle = np.median(truth["depth"], axis=0)[None]
     return {
-        "masks": {"colour clustering": float(masks.mean())},
-        "boxes": {"colour clustering": float(boxes.mean())},
-        "depth": {"median depth of every pixel": float(_abs_rel(middle, depth).mean())},
+        "locate/masks": {"colour clustering": float(masks.mean())},
+        "locate/boxes": {"colour clustering": float(boxes.mean())},
+        "locate/depth": {"median depth of every pixel": float(_abs_rel(middle, depth).mean())},
     }
 
 

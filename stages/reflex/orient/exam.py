@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from devmind.acting import Policy
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
@@ -55,80 +56,75 @@ RULES_AT_REST: Mapping[str, Callable[[], Policy]] = {
 _OFF = {"sight": "sight", "sound": "sound", "motion": "periphery"}
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """Share of episodes with the gaze within 10 degrees of the target after one second, by cue; and share of the sight
     episodes in which it also rests when that target is taken out.
     """
-    by_cue = {cue: _orient(agent, context, level, cue) for cue in CUES}
-    measures = [measure for found, _ in by_cue.values() for measure in found]
+    by_cue = {cue: _orient(agent, context, cue) for cue in CUES}
+    scores = {measure.name: measure.values for exam, _ in by_cue.values() for measure in exam.alone()}
     _, rules_by_sight = by_cue["sight"]
-    scores = {measure.name: measure.values for measure in measures}
-    return [*measures, *_rest(agent, context, level, scores, rules_by_sight)]
+    return Exam.joined([*(exam for exam, _ in by_cue.values()), _rest(agent, context, scores, rules_by_sight)])
 
 
-def _orient(agent: Agent, context: Context, level: str, cue: str) -> tuple[list[Measure], Mapping[str, np.ndarray]]:
-    """The measures of a cue, and in a full exam which of its episodes each of the floors solves, bool [n] by name."""
-    name, n = f"orient/{cue}", context.episodes(EPISODES, level)
+def _orient(agent: Agent, context: Context, cue: str) -> tuple[Exam, Callable[[], Mapping[str, np.ndarray]]]:
+    """The exam of a cue, with its arc and with the arc silenced, for motion also of what memory adds to that; and which
+    of its episodes each of the floors solves, bool [n] by name, found once.
+    """
+    name, n = f"orient/{cue}", context.episodes(EPISODES)
     trial = Trial(context, name, TICKS, exam_seeds(n, context.seed, name), gaze_error)
     actor = arcs(agent, "look")
     played = trial.play(lambda: actor)
     last = played.watched[-1]
     right = last <= ORIENTED_DEG
-    full = level == "full"
-    _, rule, rule_name = CUES[cue]
-    rng = numpy_rng(context.seed, name, "random")
+    arc = Measure(
+        name,
+        "episodes within 10 degrees after one second",
+        right.astype(np.float64),
+        chance=0.0,
+        rate=True,
+        reference=_REFERENCES[cue],
+        answered=actor.counts,
+        note=f"median error {np.median(last):.1f} degrees",
+        episodes=trial.episodes,
+    )
+    trunk_actor = by_trunk(agent, "look")
+    trunk_right = (trial.play(lambda: trunk_actor).watched[-1] <= ORIENTED_DEG).astype(np.float64)
+    on_trunk = arc.of(f"{name}/look_trunk", trunk_right, answered=trunk_actor.counts, note=ARC_SILENCED)
 
     def solved(make: Callable[[], Policy], n: int | None = None) -> np.ndarray:
         return trial.play(make, n).watched[-1] <= ORIENTED_DEG
 
-    wrong = np.flatnonzero(~right)[:SHOWN]
-    by_rule: dict[str, np.ndarray] = {}
-    if full:
-        by_rule = {
+    @cache
+    def by_rule() -> Mapping[str, np.ndarray]:
+        (_, rule, rule_name), rng = CUES[cue], numpy_rng(context.seed, name, "random")
+        return {
             "hold still": solved(hand_rules.HoldStill),
             "random": solved(lambda: hand_rules.Random("look", 2, rng)),
             rule_name: solved(rule),
             FLOOR: solved(imitating(agent, trial, (_OFF[cue], "body"), "look", target_turn)),
         }
-    floors = {title: float(values.mean()) for title, values in by_rule.items()}
-    arc = Measure(
-        name,
-        "episodes within 10 degrees after one second",
-        right.astype(np.float64),
-        chance=floors.get("random", 0.0),
-        ceiling=1.0,
-        rate=True,
-        floors=floors,
-        rows={f"{_OFF[cue]} off": float(solved(lambda: arcs(agent, "look", [_OFF[cue]]), n // 2).mean())}
-        | _left_out(agent, trial, right)
-        if full
-        else {},
-        reference=_REFERENCES[cue],
-        answered=actor.counts,
-        note=f"median error {np.median(last):.1f} degrees",
-        episodes=trial.episodes,
-        exhibits=strips("failure", played, wrong, [f"{last[i]:.0f} degrees off at the end" for i in wrong])
-        if full
-        else (),
-    )
-    return [arc, *_by_trunk(agent, trial, arc, full)], by_rule
 
+    def complete() -> list[Measure]:
+        floors = {title: float(values.mean()) for title, values in by_rule().items()}
+        off = {f"{_OFF[cue]} off": float(solved(lambda: arcs(agent, "look", [_OFF[cue]]), n // 2).mean())}
+        wrong = np.flatnonzero(~right)[:SHOWN]
+        shown = strips("failure", played, wrong, [f"{last[i]:.0f} degrees off at the end" for i in wrong])
+        full_arc, full_trunk = (
+            replace(measure, chance=floors["random"], floors=floors, rows=rows | _left_out(agent, trial, values))
+            for measure, rows, values in ((arc, off, right), (on_trunk, {}, trunk_right))
+        )
+        full_arc = replace(full_arc, exhibits=shown)
+        if cue != "motion":
+            return [full_arc, full_trunk]
+        alone = solved(lambda: by_trunk(agent, "look", short_term=False))
+        gained = Measure(
+            MEMORY, "episodes won by memory, minus episodes lost by it", trunk_right - alone, chance=0.0, ceiling=1.0,
+            floors={"no memory": 0.0}, episodes=arc.episodes,
+            note="the trunk with its window minus the trunk with a window of one Moment, episode by episode",
+        )  # fmt: skip
+        return [full_arc, replace(full_trunk, rows={"memory off": float(alone.mean()), **full_trunk.rows}), gained]
 
-def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Measure]:
-    """The same episodes with the arc silenced; for motion also what memory adds to that."""
-    actor = by_trunk(agent, "look")
-    right = (trial.play(lambda: actor).watched[-1] <= ORIENTED_DEG).astype(np.float64)
-    rows = _left_out(agent, trial, right) if full else {}
-    measure = arc.of(f"{arc.name}/look_trunk", right, answered=actor.counts, note=ARC_SILENCED, rows=rows)
-    if not (full and arc.name == "orient/motion"):
-        return [measure]
-    alone = trial.play(lambda: by_trunk(agent, "look", short_term=False)).watched[-1] <= ORIENTED_DEG
-    gained = Measure(
-        MEMORY, "episodes won by memory, minus episodes lost by it", right - alone, chance=0.0, ceiling=1.0,
-        floors={"no memory": 0.0}, episodes=arc.episodes,
-        note="the trunk with its window minus the trunk with a window of one Moment, episode by episode",
-    )  # fmt: skip
-    return [replace(measure, rows={"memory off": float(alone.mean()), **rows}), gained]
+    return Exam([arc, on_trunk], complete), by_rule
 
 
 def _left_out(agent: Agent, trial: Trial, right: np.ndarray) -> dict[str, float]:
@@ -140,24 +136,23 @@ def _left_out(agent: Agent, trial: Trial, right: np.ndarray) -> dict[str, float]
 def _rest(
     agent: Agent,
     context: Context,
-    level: str,
     scores: Mapping[str, np.ndarray],
-    rules_by_sight: Mapping[str, np.ndarray],
-) -> list[Measure]:
+    rules_by_sight: Callable[[], Mapping[str, np.ndarray]],
+) -> Exam:
     """The episodes of sight once more, and the same rooms without their target.
 
     Args:
         scores: the values of orient, by measure; rules_by_sight: as from `_orient`, for rules that were asked there.
     """
-    seen, n, full = "orient/sight", context.episodes(EPISODES, level), level == "full"
-    seeds = exam_seeds(n, context.seed, seen)
+    seen = "orient/sight"
+    seeds = exam_seeds(context.episodes(EPISODES), context.seed, seen)
     sight, empty = Trial(context, seen, TICKS, seeds, gaze_error), Trial(context, "orient/empty", TICKS, seeds, turned)
 
     def rests(make: Callable[[], Policy]) -> np.ndarray:
         return (empty.play(make).watched.sum(0) <= TRACKED_DEG).astype(np.float64)
 
     def floor(name: str, make: Callable[[], Policy]) -> float:
-        solved = rules_by_sight.get(name)
+        solved = rules_by_sight().get(name)
         if solved is None:
             solved = sight.play(make).watched[-1] <= ORIENTED_DEG
         return float((solved * rests(make)).mean())
@@ -173,13 +168,17 @@ def _rest(
         "episodes within 10 degrees after one second that turn less than 5 degrees in it where the target is taken out",
         values,
         chance=0.0,
-        ceiling=1.0,
         rate=True,
-        floors={name: floor(name, rule) for name, rule in RULES_AT_REST.items()} if full else {},
         answered=actor.counts,
         note=note,
         episodes=sight.episodes,
     )
     trunk_actor = by_trunk(agent, "look")
     values, note = measured(trunk_actor, f"{seen}/look_trunk")
-    return [arc, arc.of(f"{REST}/look_trunk", values, answered=trunk_actor.counts, note=f"{ARC_SILENCED}; {note}")]
+    on_trunk = arc.of(f"{REST}/look_trunk", values, answered=trunk_actor.counts, note=f"{ARC_SILENCED}; {note}")
+
+    def complete() -> list[Measure]:
+        floors = {name: floor(name, rule) for name, rule in RULES_AT_REST.items()}
+        return [replace(arc, floors=floors), replace(on_trunk, floors=floors)]
+
+    return Exam([arc, on_trunk], complete)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
@@ -20,56 +22,49 @@ TICKS, SENSES = 30, ("sight", "words", "body")
 GATE = Gate([Threshold("reach", 0.90), Threshold("reach/reach_trunk", 0.85)])
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Share of episodes in which the first object touched has the named colour."""
-    n, full = context.episodes(EPISODES, level), level == "full"
+    n = context.episodes(EPISODES)
     trial = Trial(context, "reach", TICKS, exam_seeds(n, context.seed, "reach"), first_touch)
     actor = arcs(agent, "reach")
     played = trial.play(lambda: actor)
-    values, floors, ceiling = right(played), {}, 1.0
-    if full:
-        rng = numpy_rng(context.seed, "reach", "random")
-        floors = {
-            "random": float(right(trial.play(lambda: hand_rules.Random("reach", 4, rng))).mean()),
-            "along the ray to the named colour": float(right(trial.play(hand_rules.ReachByColour)).mean()),
-            FLOOR: float(right(trial.play(imitating(agent, trial, SENSES, "reach", _by_truth))).mean()),
-        }
-        ceiling = float(right(trial.play(hand_rules.ReachByTruth, with_truth=True)).mean())
-    wrong = np.flatnonzero(~values)[:SHOWN]
+    values = right(played)
     touched = (played.watched != 0).any(0)
-    measures = [
-        Measure(
-            "reach",
-            "episodes that touch the named colour first",
-            values.astype(np.float64),
-            chance=floors.get("random", 0.0),
-            ceiling=ceiling,
-            rate=True,
-            floors=floors,
-            rows={"words off": float(right(trial.play(lambda: arcs(agent, "reach", ["words"]), n // 2)).mean())}
-            | trial.rows_by_looks(agent, values)
-            if full
-            else {},
-            answered=actor.counts,
-            note=f"something was touched in {touched.mean():.0%}; the ceiling is a reach by ground truth",
-            episodes=trial.episodes,
-            exhibits=strips(
-                "failure",
-                played,
-                wrong,
-                ["touched another colour" if touched[i] else "touched nothing in 3 s" for i in wrong],
-            )
-            if full
-            else (),
-        )
-    ]
-    trunk_actor = by_trunk(agent, "reach")
-    values = right(trial.play(lambda: trunk_actor))
-    rows = trial.rows_by_looks(agent, values) if full else {}
-    measures.append(
-        measures[0].of("reach/reach_trunk", values, answered=trunk_actor.counts, note=ARC_SILENCED, rows=rows)
+    measure = Measure(
+        "reach",
+        "episodes that touch the named colour first",
+        values.astype(np.float64),
+        chance=0.0,
+        rate=True,
+        answered=actor.counts,
+        note=f"something was touched in {touched.mean():.0%}; the ceiling is a reach by ground truth",
+        episodes=trial.episodes,
     )
-    return measures
+    trunk_actor = by_trunk(agent, "reach")
+    trunk_values = right(trial.play(lambda: trunk_actor))
+    on_trunk = measure.of("reach/reach_trunk", trunk_values, answered=trunk_actor.counts, note=ARC_SILENCED)
+    yield [measure, on_trunk]
+    rng = numpy_rng(context.seed, "reach", "random")
+    floors = {
+        "random": float(right(trial.play(lambda: hand_rules.Random("reach", 4, rng))).mean()),
+        "along the ray to the named colour": float(right(trial.play(hand_rules.ReachByColour)).mean()),
+        FLOOR: float(right(trial.play(imitating(agent, trial, SENSES, "reach", _by_truth))).mean()),
+    }
+    ceiling = float(right(trial.play(hand_rules.ReachByTruth, with_truth=True)).mean())
+    beside: dict[str, Any] = {"chance": floors["random"], "ceiling": ceiling, "floors": floors}
+    rows = {"words off": float(right(trial.play(lambda: arcs(agent, "reach", ["words"]), n // 2)).mean())}
+    wrong = np.flatnonzero(~values)[:SHOWN]
+    captions = ["touched another colour" if touched[i] else "touched nothing in 3 s" for i in wrong]
+    yield [
+        replace(
+            measure,
+            **beside,
+            rows=rows | trial.rows_by_looks(agent, values),
+            exhibits=strips("failure", played, wrong, captions),
+        ),
+        replace(on_trunk, **beside, rows=trial.rows_by_looks(agent, trunk_values)),
+    ]
 
 
 def _by_truth(truth: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -4,7 +4,7 @@ ridge on pixels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from devmind.agent.batch import one_tick
 from devmind.algorithms.kernel_ridge import fit_kernel_classifier
 from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
@@ -40,38 +40,36 @@ def exam_pictures(agent: Agent, context: Context) -> tuple[Pictures, Pictures]:
     return unmet_pictures(pictures(context.data), agent.config.trained_on, context.seed)
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Share of unseen digits named correctly; floors: ridge on pixels, random features and untaught tokens, kernel
     ridge and nearest neighbours."""
     taught, unseen = exam_pictures(agent, context)
     n = min(context.episodes(len(unseen.labels)), len(unseen.labels))
     # Spread over the set, whose rows may be ordered by writer.
-    chosen_rows = np.linspace(0, len(unseen.labels) - 1, n if level != "glimpse" else max(1, n // 5)).astype(int)
+    chosen_rows = np.linspace(0, len(unseen.labels) - 1, n).astype(int)
     unseen = unseen.take(chosen_rows)
     sight = as_sight(unseen.images)
     chosen = _named(agent, "see", sight)
     right = chosen == unseen.labels
-    full = level == "full"
+    measure = Measure(
+        "see",
+        "digits named correctly",
+        right.astype(np.float64),
+        chance=0.1,
+        rate=True,
+        reference="a small convolutional net: 0.99 on MNIST digits (measured, 8,000 examples)",
+        note=f"{unseen.source}; {len(unseen.labels)} held out of the lessons",
+        episodes=identities({"picture": unseen.images}),
+    )
+    by_trunk = measure.of("see/see_trunk", _named(agent, "see_trunk", sight) == unseen.labels)
+    yield [measure, by_trunk]
+    floors = _floors(agent, taught, unseen)
+    rows = {"ridge on this agent's sight tokens": _linear_row(agent, taught, unseen)}
     wrong = np.flatnonzero(~right)[:8]
     captions = [f"a {unseen.labels[i]}, taken for a {chosen[i]}" for i in wrong]
-    measures = [
-        Measure(
-            "see",
-            "digits named correctly",
-            right.astype(np.float64),
-            chance=0.1,
-            ceiling=1.0,
-            rate=True,
-            floors=_floors(agent, taught, unseen) if full else {},
-            rows={"ridge on this agent's sight tokens": _linear_row(agent, taught, unseen)} if full else {},
-            reference="a small convolutional net: 0.99 on MNIST digits (measured, 8,000 examples)",
-            note=f"{unseen.source}; {len(unseen.labels)} held out of the lessons",
-            episodes=identities({"picture": unseen.images}),
-            exhibits=picture_exhibits("failure", sight[wrong].numpy(), captions) if full else (),
-        )
-    ]
-    measures.append(measures[0].of("see/see_trunk", _named(agent, "see_trunk", sight) == unseen.labels))
-    return measures
+    exhibits = picture_exhibits("failure", sight[wrong].numpy(), captions)
+    yield [replace(measure, floors=floors, rows=rows, exhibits=exhibits), replace(by_trunk, floors=floors)]
 
 
 def _named(agent: Agent, head: str, sight: Tensor) -> np.ndarray:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from devmind.acting import Policy
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
@@ -45,55 +46,62 @@ def withdrawal(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray
     return np.where(since < 0, before, np.where(since <= 1, during, AFTER))
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """Share of bangs and looming objects with a withdrawal within a tick, and of quiet ticks with a false alarm."""
-    n, full = context.episodes(STARTLE_EVENTS, level), level == "full"
+    n = context.episodes(STARTLE_EVENTS)
     seeds = startle_seeds(context, n)
     trial = Trial(context, "startle", TICKS, seeds, withdrawal, before=True)
     actor = arcs(agent, "move")
     played = trial.play(lambda: actor)
     event = context.make_world("nursery", "startle", seeds).state().event
     answered, alarms = startled(played.watched, event)
-    floors: list[dict[str, float]] = [{}, {}]
-    rows: list[dict[str, float]] = [{}, {}]
-    if full:
-        rules: dict[str, Callable[[], Policy]] = {
-            "loudness threshold": partial(hand_rules.LoudOrGrowing, larger=np.inf),
-            "size threshold": partial(hand_rules.LoudOrGrowing, louder=np.inf),
-            "either threshold": hand_rules.LoudOrGrowing,
-            FLOOR: _by_untaught(agent, trial),
-        }
-        for name, rule in rules.items():
-            for k, values in enumerate(startled(trial.play(rule).watched, event)):
-                floors[k][name] = float(values.mean())
-        for off in ("sound", "sight"):
-            changed = trial.play(partial(arcs, agent, "move", [off]), n // 2)
-            for k, values in enumerate(startled(changed.watched, event[: n // 2])):
-                rows[k][f"{off} off"] = float(values.mean())
-    for number, name in EVENTS.items():
-        of_this_kind = answered[event[event != NO_EVENT] == number]
-        if len(of_this_kind):
-            rows[0][f"{name}s only"] = float(of_this_kind.mean())
-    rows[1]["episodes with any false alarm"] = float((played.watched == ALARM).any(0).mean())
-    wrong, episodes = np.flatnonzero(event != NO_EVENT)[~answered][:SHOWN], trial.episodes
     measures = [
         Measure(
             "startle", "events with withdrawal within one tick", answered.astype(np.float64), chance=0.0, ceiling=1.0,
-            rate=True, floors=floors[0], rows=rows[0], answered=actor.counts, episodes=episodes[event != NO_EVENT],
-            exhibits=strips("failure", played, wrong, [f"missed a {EVENTS[event[i]]}" for i in wrong]) if full else (),
+            rate=True, rows=_by_kind(answered, event), answered=actor.counts,
+            episodes=trial.episodes[event != NO_EVENT],
         ),
         Measure(
             "startle/false alarms", "share of the ticks before an event", alarms, chance=1.0, ceiling=0.0,
-            floors=floors[1], rows=rows[1], higher_is_better=False, episodes=episodes,
-            note="every episode counts up to its event, if one comes",
+            rows={"episodes with any false alarm": float((played.watched == ALARM).any(0).mean())},
+            higher_is_better=False, episodes=trial.episodes, note="every episode counts up to its event, if one comes",
         ),
     ]  # fmt: skip
     trunk_actor = by_trunk(agent, "move")
     both = startled(trial.play(lambda: trunk_actor).watched, event)
-    return measures + [
+    on_trunk = [
         measure.of(f"{measure.name}/move_trunk", values, answered=trunk_actor.counts, note=ARC_SILENCED)
         for measure, values in zip(measures, both, strict=True)
     ]
+    yield [*measures, *on_trunk]
+    floors, rows = [dict[str, float](), dict[str, float]()], [dict[str, float](), dict[str, float]()]
+    rules: dict[str, Callable[[], Policy]] = {
+        "loudness threshold": partial(hand_rules.LoudOrGrowing, larger=np.inf),
+        "size threshold": partial(hand_rules.LoudOrGrowing, louder=np.inf),
+        "either threshold": hand_rules.LoudOrGrowing,
+        FLOOR: _by_untaught(agent, trial),
+    }
+    for name, rule in rules.items():
+        for k, values in enumerate(startled(trial.play(rule).watched, event)):
+            floors[k][name] = float(values.mean())
+    for off in ("sound", "sight"):
+        changed = trial.play(partial(arcs, agent, "move", [off]), n // 2)
+        for k, values in enumerate(startled(changed.watched, event[: n // 2])):
+            rows[k][f"{off} off"] = float(values.mean())
+    wrong = np.flatnonzero(event != NO_EVENT)[~answered][:SHOWN]
+    exhibits = strips("failure", played, wrong, [f"missed a {EVENTS[event[i]]}" for i in wrong])
+    yield [
+        replace(measures[0], floors=floors[0], rows=rows[0] | measures[0].rows, exhibits=exhibits),
+        replace(measures[1], floors=floors[1], rows=rows[1] | measures[1].rows),
+        *(replace(measure, floors=floors[k]) for k, measure in enumerate(on_trunk)),
+    ]
+
+
+def _by_kind(answered: np.ndarray, event: np.ndarray) -> dict[str, float]:
+    """The share of each kind of event that was answered, of those that came."""
+    kinds = event[event != NO_EVENT]
+    return {f"{name}s only": float(answered[kinds == k].mean()) for k, name in EVENTS.items() if (kinds == k).any()}
 
 
 def _by_untaught(agent: Agent, trial: Trial) -> Callable[[], Policy]:

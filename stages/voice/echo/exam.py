@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.moment import TICK_SAMPLES
@@ -26,7 +27,7 @@ from stages.voice.ear import BEFORE, FRAMES, MELS, frames
 from stages.voice.echo.clean.exam import CLEAN, cleaned
 from stages.voice.echo.go_on.exam import CONTINUED, continued
 from stages.voice.echo.lesson import decode
-from stages.voice.echo.tokens.exam import TOLD, token_measures
+from stages.voice.echo.tokens.exam import TOLD, token_exam
 from stages.voice.exhibits import spectra, wav
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
 from stages.voice.moments import as_batch, in_a_row
@@ -85,17 +86,17 @@ class Repeated:
         return (DB * (error * counts).sum(1) / self.frames).double().numpy()
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """Digits of speakers never met, if there are recordings; the caregiver's new words; and the error in log-mel."""
-    full = level == "full"
-    others: dict[str, Callable[[Tensor], Tensor]] = {}
-    if full:
-        fresh, linear = untaught(agent), Linear.of(_lesson_mel(context))
-        others = {UNTAUGHT: lambda sound: repeated(fresh, sound)[1], HELD: lambda sound: held(heard_by(agent, sound)),
-                  LINEAR: lambda sound: linear(heard_by(agent, sound))}  # fmt: skip
-    repeats = [*_digits(agent, context, level, others), *_words(agent, context, level, others)]
-    return [*repeats, *cleaned(agent, context, level), *continued(agent, context, level),
-            *token_measures(agent, context, level)]  # fmt: skip
+    others = cache(lambda: _others(agent, context))
+    parts = [cleaned(agent, context), continued(agent, context), token_exam(agent, context)]
+    return Exam.joined([_digits(agent, context, others), _words(agent, context, others), *parts])
+
+
+def _others(agent: Agent, context: Context) -> Others:
+    fresh, linear = untaught(agent), Linear.of(_lesson_mel(context))
+    return {UNTAUGHT: lambda sound: repeated(fresh, sound)[1], HELD: lambda sound: held(heard_by(agent, sound)),
+            LINEAR: lambda sound: linear(heard_by(agent, sound))}  # fmt: skip
 
 
 def heard_by(agent: Agent, sound: Tensor) -> Tensor:
@@ -146,49 +147,53 @@ def _lesson_mel(context: Context) -> Tensor:
     return frames(torch.cat((torch.zeros(len(sound), TICK_SAMPLES), sound), 1))[:, BEFORE:]
 
 
-def _all_of(agent: Agent, waves: Sequence[np.ndarray], others: Others) -> Repeated:
+def _repeats(agent: Agent, waves: Sequence[np.ndarray]) -> Repeated:
+    """By the agent, and the log-mel that it heard."""
     sound, counts = in_a_row(waves)
-    mels: dict[str, list[Tensor]] = {"agent": [], PHASES: [], **{name: [] for name in others}}
-    for some in sound.split(50):
-        mel, again = repeated(agent, some)
-        mels["agent"].append(again.cpu())
-        mels[PHASES].append(mel.cpu())
-        for name, repeat in others.items():
-            mels[name].append(repeat(some).cpu())
-    by = {name: torch.cat(parts) for name, parts in mels.items()}
-    return Repeated(by[PHASES], FRAMES * counts, by)
+    pairs = [repeated(agent, some) for some in sound.split(50)]
+    mel, again = (torch.cat([part.cpu() for part in parts]) for parts in zip(*pairs, strict=True))
+    return Repeated(mel, FRAMES * counts, {"agent": again, PHASES: mel})
 
 
-def _words(agent: Agent, context: Context, level: str, others: Others) -> list[Measure]:
+def _by_others(repeats: Repeated, waves: Sequence[np.ndarray], others: Others) -> Repeated:
+    """The same sounds repeated by baselines."""
+    parts = in_a_row(waves)[0].split(50)
+    return replace(repeats, by={name: torch.cat([by(some).cpu() for some in parts]) for name, by in others.items()})
+
+
+def _words(agent: Agent, context: Context, others: Callable[[], Others]) -> Exam:
     """The caregiver's new words, and the error of their repetitions in log-mel."""
-    asked = of_exam("echo exam", context, WORDS_ASKED, NEW_WORDS, level)
-    known = bank("echo judge", context.seed, max(32, context.episodes(JUDGED_BY)), NEW_WORDS, True)
+    asked = of_exam("echo exam", context, WORDS_ASKED, NEW_WORDS)
+    known = bank("echo judge", context.seed, max(32, context.scaled(JUDGED_BY)), NEW_WORDS, True)
     judge = Recogniser.of(known.waves, np.array(known.texts))
-    repeats = _all_of(agent, asked.waves, others)
-    judged = _judged(repeats, asked.waves, np.array(asked.texts), asked.voices, judge.named, others)
+    repeats = _repeats(agent, asked.waves)
+    by_others = cache(lambda: _by_others(repeats, asked.waves, others()))
     of_whom = f"words and voices of no lesson, spoken by {asked.speaker}; {stored(context, 'words', judge)}"
-    recognised = Measure(WORD, UNIT, chance=1 / len(NEW_WORDS), ceiling=1.0, rate=True, note=of_whom, **judged)
-    floors = {name: float(repeats.error_db(name).mean()) for name in others}
-    if others:
-        before = torch.cat((repeats.mel[:, :1], repeats.mel[:, :-1]), 1)
-        floors[COPIED] = float(replace(repeats, by={COPIED: before}).error_db(COPIED).mean())
+    chance, texts = 1 / len(NEW_WORDS), np.array(asked.texts)
+    recognised = _judged(WORD, repeats, asked.waves, texts, asked.voices, judge.named, by_others, chance, of_whom)
+    (measure,) = recognised.alone()
     error = Measure(
-        ERROR, "dB of log-mel", repeats.error_db("agent"), max(_flat_db(repeats), 1e-3), 0.0, floors,
-        higher_is_better=False,
-        episodes=judged["episodes"], groups=judged["groups"],
+        ERROR, "dB of log-mel", repeats.error_db("agent"), max(_flat_db(repeats), 1e-3), 0.0, higher_is_better=False,
+        episodes=measure.episodes, groups=measure.groups,
         note="mean distance from what was heard; chance is each sound's mean frame",
     )  # fmt: skip
-    return [recognised, error]
+
+    def complete() -> list[Measure]:
+        before = torch.cat((repeats.mel[:, :1], repeats.mel[:, :-1]), 1)
+        whole = replace(repeats, by={**by_others().by, COPIED: before})
+        return [replace(error, floors={name: float(whole.error_db(name).mean()) for name in whole.by})]
+
+    return Exam.joined([recognised, Exam([error], complete)])
 
 
-def _digits(agent: Agent, context: Context, level: str, others: Others) -> list[Measure]:
+def _digits(agent: Agent, context: Context, others: Callable[[], Others]) -> Exam:
     """Digits of speakers never met. Each half is judged by a recogniser of the other half and all other speakers."""
     all_clips = clips(context.data)
     if all_clips is None:
-        return []
+        return Exam([])
     unseen = all_clips.unmet(agent.config.trained_on)
-    rows = np.linspace(0, len(unseen.labels) - 1, min(context.episodes(DIGITS_ASKED), len(unseen.labels))).astype(int)
-    asked = unseen.take(rows[::5] if level == "glimpse" else rows)
+    rows = np.linspace(0, len(unseen.labels) - 1, min(context.scaled(DIGITS_ASKED), len(unseen.labels))).astype(int)
+    asked = unseen.take(rows[:: context.one_in])
     waves, known = ([spoken(of, row) for row in range(len(of.labels))] for of in (asked, all_clips))
     # Halves by content, so that a glimpse has the same halves as the full exam.
     half, half_of_known = heard(waves) % 2, heard(known) % 2
@@ -199,33 +204,38 @@ def _digits(agent: Agent, context: Context, level: str, others: Others) -> list[
     def named(sounds: Sequence[np.ndarray]) -> np.ndarray:
         return np.where(half == 0, *(judge.named(sounds) for judge in judges))
 
-    repeats = _all_of(agent, waves, others)
+    repeats = _repeats(agent, waves)
     storage = "; ".join(stored(context, f"digits-{side}", judge) for side, judge in enumerate(judges))
     note = f"new speakers: {', '.join(sorted(set(asked.speakers)))}, whose other takes the recogniser knows; {storage}"
-    judged = _judged(repeats, waves, words[asked.labels], asked.speakers, named, others)
-    return [Measure(DIGIT, UNIT, chance=0.1, ceiling=1.0, rate=True, note=note, **judged)]
+    by_others = cache(lambda: _by_others(repeats, waves, others()))
+    return _judged(DIGIT, repeats, waves, words[asked.labels], asked.speakers, named, by_others, 0.1, note)
 
 
+@in_parts
 def _judged(
+    name: str,
     repeats: Repeated,
     waves: Sequence[np.ndarray],
     words: np.ndarray,
     voices: Sequence[str] | np.ndarray,
     named: Callable[[Sequence[np.ndarray]], np.ndarray],
-    others: Others,
-) -> dict[str, Any]:
-    """Arguments of a Measure: values (is each repetition understood?), episodes, groups, floors, rows, exhibits."""
+    by_others: Callable[[], Repeated],
+    chance: float,
+    note: str,
+) -> Parts:
+    """Whether each repetition is understood; beside those of others, and the originals."""
     echoed = repeats.sounds("agent")
     right = named(echoed) == words
     share = lambda sounds: float((named(sounds) == words).mean())  # noqa: E731
-    options: dict[str, Any] = {"values": right.astype(float), "episodes": heard(list(waves))}
-    options["groups"] = np.unique(voices, return_inverse=True)[1]
-    if others:
-        options["floors"] = {name: share(repeats.sounds(name)) for name in others}
-        options["rows"] = {ORIGINAL: share(waves), PHASES: share(repeats.sounds(PHASES))}
-        captions = [f"{voice} says '{word}', then the echo" for voice, word in zip(voices, words, strict=True)]
-        options["exhibits"] = _exhibits(waves, echoed, captions, right)
-    return options
+    measure = Measure(
+        name, UNIT, right.astype(float), chance, 1.0, rate=True, note=note, episodes=heard(list(waves)),
+        groups=np.unique(voices, return_inverse=True)[1],
+    )  # fmt: skip
+    yield [measure]
+    floors = {other: share(by_others().sounds(other)) for other in by_others().by}
+    rows = {ORIGINAL: share(waves), PHASES: share(repeats.sounds(PHASES))}
+    captions = [f"{voice} says '{word}', then the echo" for voice, word in zip(voices, words, strict=True)]
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(waves, echoed, captions, right))]
 
 
 def _flat_db(repeats: Repeated) -> float:

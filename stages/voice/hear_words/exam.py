@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.algorithms.kernel_ridge import fit_kernel_classifier
 from devmind.algorithms.ridge import fit_ridge_classifier
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import derive_seed
@@ -46,12 +47,11 @@ FRAMES = "frame by frame (CTC)"
 """The row of frames, for an agent that writes utterances (`stages.voice.words`)."""
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """The caregiver's phrases and her sentences that name a thing; digits, if there are recordings."""
-    fresh = untaught(agent) if level == "full" else None
-    measures = [_caregiver(agent, fresh, context, level), _naming(agent, fresh, context, level)]
-    every = clips(context.data)
-    return measures if every is None else [_digits(agent, fresh, every, level), *measures]
+    fresh, every = cache(lambda: untaught(agent)), clips(context.data)
+    exams = [_caregiver(agent, fresh, context), _naming(agent, fresh, context)]
+    return Exam.joined(exams if every is None else [_digits(agent, fresh, every, context), *exams])
 
 
 def frames_of(agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str]) -> tuple[dict[str, Tensor], Tensor]:
@@ -102,39 +102,38 @@ def untaught(agent: Agent) -> Agent:
     return Agent(born).eval().to(agent.device)
 
 
-def _digits(agent: Agent, fresh: Agent | None, all_clips: Clips, level: str) -> Measure:
+@in_parts
+def _digits(agent: Agent, fresh: Callable[[], Agent], all_clips: Clips, context: Context) -> Parts:
     unseen = all_clips.unmet(agent.config.trained_on)
-    if level == "glimpse":
-        unseen = unseen.take(np.arange(0, len(unseen.labels), 5))
+    unseen = unseen.take(np.arange(0, len(unseen.labels), context.one_in))
     waves = [spoken(unseen, row) for row in range(len(unseen.labels))]
-    found, counts = frames_of(agent, waves, [WORDS, WORDS_ARC] if fresh else [WORDS])
-    chosen = likeliest(found[WORDS], counts, DIGITS)
-    by_writing = writing_of(agent, waves, [WRITTEN, WRITTEN_ARC] if fresh else [WRITTEN], DIGITS)
-    by_frames, chosen = chosen, by_writing[WRITTEN].likeliest if by_writing else chosen
-    right = chosen == unseen.labels
-    floors: dict[str, float] = {}
-    rows: dict[str, float] = {}
-    if fresh is not None:
-        floors = _digit_floors(all_clips, unseen, waves)
-        floors[UNTAUGHT] = _share(likeliest(frames_of(fresh, waves, [WORDS])[0][WORDS], counts, DIGITS), unseen.labels)
-        texts = read_off(found[WORDS], counts)
-        targets = [DIGITS[label] for label in unseen.labels]
-        rows = {
-            OFF: _share(likeliest(found[WORDS_ARC], counts, DIGITS), unseen.labels),
-            "without a list of ten words": float(np.mean([a == b for a, b in zip(texts, targets, strict=True)])),
-            "character errors without that list": _character_errors(texts, targets),
-        }
-        if by_writing:
-            rows[FRAMES] = _share(by_frames, unseen.labels)
-            rows[OFF] = _share(by_writing[WRITTEN_ARC].likeliest, unseen.labels)
-    return Measure(
-        DIGIT, "spoken digits named correctly", right.astype(float), 0.1, 1.0, floors, rate=True,
-        episodes=heard(waves), groups=np.unique(unseen.speakers, return_inverse=True)[1], rows=rows,
+    found, counts = frames_of(agent, waves, [WORDS])
+    by_frames = likeliest(found[WORDS], counts, DIGITS)
+    by_writing = writing_of(agent, waves, [WRITTEN], DIGITS)
+    chosen = by_writing[WRITTEN].likeliest if by_writing else by_frames
+    measure = Measure(
+        DIGIT, "spoken digits named correctly", (chosen == unseen.labels).astype(float), 0.1, 1.0, rate=True,
+        episodes=heard(waves), groups=np.unique(unseen.speakers, return_inverse=True)[1],
         reference="time-normalised log-mel + ridge 0.820 over four speakers, a small net 0.85 to 0.88 (measured)",
         note=f"new speakers: {', '.join(sorted(set(unseen.speakers)))}; the likeliest of ten words, no "
         "adaptation",
-        exhibits=_heard_digits(unseen, waves, chosen) if fresh else (),
     )  # fmt: skip
+    yield [measure]
+    floors, arc = _digit_floors(all_clips, unseen, waves), frames_of(agent, waves, [WORDS_ARC])[0][WORDS_ARC]
+    alone = frames_of(fresh(), waves, [WORDS])[0][WORDS]
+    floors[UNTAUGHT] = _share(likeliest(alone, counts, DIGITS), unseen.labels)
+    texts = read_off(found[WORDS], counts)
+    targets = [DIGITS[label] for label in unseen.labels]
+    rows = {
+        OFF: _share(likeliest(arc, counts, DIGITS), unseen.labels),
+        "without a list of ten words": float(np.mean([a == b for a, b in zip(texts, targets, strict=True)])),
+        "character errors without that list": _character_errors(texts, targets),
+    }
+    if by_writing:
+        rows[FRAMES] = _share(by_frames, unseen.labels)
+        by_arc = writing_of(agent, waves, [WRITTEN_ARC], DIGITS)
+        rows[OFF] = _share(by_arc[WRITTEN_ARC].likeliest, unseen.labels)
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_heard_digits(unseen, waves, chosen))]
 
 
 def _share(names: np.ndarray, targets: np.ndarray) -> float:
@@ -173,66 +172,64 @@ def _heard_digits(unseen: Clips, waves: Sequence[np.ndarray], chosen: np.ndarray
     return tuple(exhibits)
 
 
-def _caregiver(agent: Agent, fresh: Agent | None, context: Context, level: str) -> Measure:
-    speech = of_exam("hear_words exam", context, UTTERANCES, UNSEEN_PHRASES, level)
-    found, counts = frames_of(agent, speech.waves, [WORDS, WORDS_ARC] if fresh else [WORDS])
-    heard_texts = by_frames = read_off(found[WORDS], counts)
-    by_writing = writing_of(agent, speech.waves, [WRITTEN, WRITTEN_ARC] if fresh else [WRITTEN])
-    if by_writing:
-        heard_texts = by_writing[WRITTEN].texts
+@in_parts
+def _caregiver(agent: Agent, fresh: Callable[[], Agent], context: Context) -> Parts:
+    speech = of_exam("hear_words exam", context, UTTERANCES, UNSEEN_PHRASES)
+    found, counts = frames_of(agent, speech.waves, [WORDS])
+    by_frames, by_writing = read_off(found[WORDS], counts), writing_of(agent, speech.waves, [WRITTEN])
+    heard_texts = by_writing[WRITTEN].texts if by_writing else by_frames
     rates = _rates(heard_texts, speech.texts)
-    floors: dict[str, float] = {}
-    rows: dict[str, float] = {}
-    if fresh is not None:
-        floors = _caregiver_floors(utterances(context), speech)
-        floors[UNTAUGHT] = float(
-            _rates(read_off(frames_of(fresh, speech.waves, [WORDS])[0][WORDS], counts), speech.texts).mean()
-        )
-        rows = {
-            OFF: float(_rates(read_off(found[WORDS_ARC], counts), speech.texts).mean()),
-            "characters wrong": _character_errors(heard_texts, speech.texts),
-            "phrases without an error": float((rates == 0).mean()),
-        }
-        if by_writing:
-            rows[FRAMES] = float(_rates(by_frames, speech.texts).mean())
-            rows[OFF] = float(_rates(by_writing[WRITTEN_ARC].texts, speech.texts).mean())
-    return Measure(
-        CAREGIVER, "words wrong", rates, 1.0, 0.0, floors, higher_is_better=False, episodes=heard(list(speech.waves)),
-        groups=speech.groups, rows=rows,
-        note=f"spoken by {speech.speaker}, in voices and phrases that no lesson had",
-        exhibits=_exhibits(speech, heard_texts, rates) if fresh else (),
+    measure = Measure(
+        CAREGIVER, "words wrong", rates, 1.0, 0.0, higher_is_better=False, episodes=heard(list(speech.waves)),
+        groups=speech.groups, note=f"spoken by {speech.speaker}, in voices and phrases that no lesson had",
     )  # fmt: skip
+    yield [measure]
+    floors = _caregiver_floors(utterances(context), speech)
+    floors[UNTAUGHT] = _wrong_by(fresh(), WORDS, speech)
+    rows = {
+        OFF: _wrong_by(agent, WORDS_ARC, speech),
+        "characters wrong": _character_errors(heard_texts, speech.texts),
+        "phrases without an error": float((rates == 0).mean()),
+    }
+    if by_writing:
+        rows[FRAMES] = float(_rates(by_frames, speech.texts).mean())
+        by_arc = writing_of(agent, speech.waves, [WRITTEN_ARC])
+        rows[OFF] = float(_rates(by_arc[WRITTEN_ARC].texts, speech.texts).mean())
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(speech, heard_texts, rates))]
 
 
-def _naming(agent: Agent, fresh: Agent | None, context: Context, level: str) -> Measure:
+def _wrong_by(agent: Agent, head: str, speech: Bank) -> float:
+    """The share of words that a head of an agent writes wrongly, frame by frame."""
+    found, counts = frames_of(agent, speech.waves, [head])
+    return float(_rates(read_off(found[head], counts), speech.texts).mean())
+
+
+@in_parts
+def _naming(agent: Agent, fresh: Callable[[], Agent], context: Context) -> Parts:
     """Sentences such as "this is a cup", of which lessons had others alone, in voices of no lesson."""
-    speech = of_exam("naming exam", context, SENTENCES, UNSEEN_NAMING, level)
-    found, counts = frames_of(agent, speech.waves, [WORDS, WORDS_ARC] if fresh else [WORDS])
+    speech = of_exam("naming exam", context, SENTENCES, UNSEEN_NAMING)
+    found, counts = frames_of(agent, speech.waves, [WORDS])
     heard_texts = read_off(found[WORDS], counts)
     rates = _rates(heard_texts, speech.texts)
-    floors: dict[str, float] = {}
-    rows: dict[str, float] = {}
-    if fresh is not None:
-        known = bank("naming floor", context.seed, context.episodes(KNOWN_BY), TAUGHT_NAMING, False)
-        near = nearest(time_normalised(known.waves), time_normalised(speech.waves))
-        floors = {
-            "nearest sentence": float(_rates([known.texts[int(row)] for row in near], speech.texts).mean()),
-            UNTAUGHT: float(
-                _rates(read_off(frames_of(fresh, speech.waves, [WORDS])[0][WORDS], counts), speech.texts).mean()
-            ),
-        }
-        named = [one.split()[-1:] == text.split()[-1:] for one, text in zip(heard_texts, speech.texts, strict=True)]
-        rows = {
-            OFF: float(_rates(read_off(found[WORDS_ARC], counts), speech.texts).mean()),
-            "sentences without an error": float((rates == 0).mean()),
-            "names heard correctly": float(np.mean(named)),
-        }
-    return Measure(
-        NAMING, "words wrong", rates, 1.0, 0.0, floors, higher_is_better=False, episodes=heard(list(speech.waves)),
-        groups=speech.groups, rows=rows,
+    measure = Measure(
+        NAMING, "words wrong", rates, 1.0, 0.0, higher_is_better=False, episodes=heard(list(speech.waves)),
+        groups=speech.groups,
         note=f"'{UNSEEN_NAMING[0]}' and others, spoken by {speech.speaker}, in voices and sentences that no lesson had",
-        exhibits=_exhibits(speech, heard_texts, rates) if fresh else (),
     )  # fmt: skip
+    yield [measure]
+    known = bank("naming floor", context.seed, context.scaled(KNOWN_BY), TAUGHT_NAMING, False)
+    near = nearest(time_normalised(known.waves), time_normalised(speech.waves))
+    floors = {
+        "nearest sentence": float(_rates([known.texts[int(row)] for row in near], speech.texts).mean()),
+        UNTAUGHT: _wrong_by(fresh(), WORDS, speech),
+    }
+    named = [one.split()[-1:] == text.split()[-1:] for one, text in zip(heard_texts, speech.texts, strict=True)]
+    rows = {
+        OFF: _wrong_by(agent, WORDS_ARC, speech),
+        "sentences without an error": float((rates == 0).mean()),
+        "names heard correctly": float(np.mean(named)),
+    }
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(speech, heard_texts, rates))]
 
 
 def _rates(texts: Sequence[str], targets: Sequence[str]) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import cv2
@@ -13,7 +14,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.algorithms.kernel_ridge import fit_kernel_classifier
 from devmind.algorithms.ridge import fit_ridge_classifier
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
@@ -42,20 +43,19 @@ SEEN_BY, KERNELS_BY = 1500, 4000
 TOGETHER = 25
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """The caregiver's digits; recorded ones of speakers never met too, if there are any."""
     if NAMED not in agent.heads:
-        return []
-    full, n = level == "full", context.episodes(ASKED)
-    speech = of_exam("name_heard exam", context, ASKED, DIGITS, level)
+        return Exam([])
+    speech = of_exam("name_heard exam", context, ASKED, DIGITS)
     hers = sources(*where(context))[0]
     digits = np.array([DIGITS.index(text) for text in speech.texts])
     sets = [(CAREGIVER, speech.waves, digits, np.array(speech.voices), hers)]
     all_clips = clips(context.data)
     if all_clips is not None:
-        some = _some(all_clips.unmet(agent.config.trained_on), n, level)
+        some = _some(all_clips.unmet(agent.config.trained_on), context)
         sets.append((DIGIT, _waves(some), some.labels, some.speakers, _of_others(all_clips, some) or hers))
-    return [_measure(agent, context, full, *one, speech.speaker) for one in sets]
+    return Exam.joined(_exam(agent, context, *one, speech.speaker) for one in sets)
 
 
 def _waves(some: Clips) -> tuple[np.ndarray, ...]:
@@ -68,48 +68,46 @@ def _of_others(all_clips: Clips, asked: Clips) -> Waves | None:
     return (_waves(others), tuple(DIGITS[label] for label in others.labels)) if len(others.labels) else None
 
 
-def _some(unseen: Clips, n: int, level: str) -> Clips:
-    rows = np.linspace(0, len(unseen.labels) - 1, min(n, len(unseen.labels))).astype(int)
-    return unseen.take(rows[::5] if level == "glimpse" else rows)
+def _some(unseen: Clips, context: Context) -> Clips:
+    n = min(context.scaled(ASKED), len(unseen.labels))
+    return unseen.take(np.linspace(0, len(unseen.labels) - 1, n).astype(int)[:: context.one_in])
 
 
-def _measure(
+@in_parts
+def _exam(
     agent: Agent,
     context: Context,
-    full: bool,
     name: str,
     waves: Sequence[np.ndarray],
     digits: np.ndarray,
     voices: np.ndarray,
     others: Waves,
     speaker: str,
-) -> Measure:
+) -> Parts:
     known, unseen = unmet_pictures(pictures(context.data), agent.config.trained_on, context.seed)
     of = drawn(numpy_rng(name, "exam", context.seed), unseen, digits)
     sight = views(unseen.images[of.rows])
     chosen = found(agent, waves, sight)
     right = chosen == of.which
-    floors: dict[str, float] = {}
-    rows: dict[str, float] = {}
-    if full:
-        share = lambda which: float((which == of.which).mean())  # noqa: E731
-        floors = {UNTAUGHT: share(found(untaught(agent), waves, sight))}
-        floors[CLASSIFIERS] = share(_classified(others, known, waves, unseen.images[of.rows]))
-        by_rule = _floors(others, known, waves, unseen.images[of.rows])
-        floors |= {rule: share(which) for rule, which in by_rule.items()}
-        # Every fourth question, because the clips of a speaker are sorted by digit.
-        few = np.arange(0, len(waves), 4 if len(waves) > 32 else 1)
-        other = found(agent, [waves[i] for i in says_another(digits)[few].tolist()], sight[few])
-        blind = found(agent, [waves[i] for i in few.tolist()], torch.zeros_like(sight[few]))
-        rows = {"another name heard": float((other == of.which[few]).mean()),
-                "nothing seen": float((blind == of.which[few]).mean())}  # fmt: skip
     whose = f"spoken by {speaker} in voices" if name == CAREGIVER else f"speakers ({', '.join(sorted(set(voices)))})"
-    return Measure(
-        name, "pictures found", right.astype(float), 1 / PICTURES, 1.0, floors, rate=True, episodes=heard(list(waves)),
-        groups=np.unique(voices, return_inverse=True)[1], rows=rows,
+    measure = Measure(
+        name, "pictures found", right.astype(float), 1 / PICTURES, 1.0, rate=True, episodes=heard(list(waves)),
+        groups=np.unique(voices, return_inverse=True)[1],
         note=f"{whose} that no lesson had; pictures held out of {unseen.source}",
-        exhibits=_exhibits(waves, sight, of, chosen) if full else (),
     )  # fmt: skip
+    yield [measure]
+    share = lambda which: float((which == of.which).mean())  # noqa: E731
+    floors = {UNTAUGHT: share(found(untaught(agent), waves, sight))}
+    floors[CLASSIFIERS] = share(_classified(others, known, waves, unseen.images[of.rows]))
+    by_rule = _floors(others, known, waves, unseen.images[of.rows])
+    floors |= {rule: share(which) for rule, which in by_rule.items()}
+    # Every fourth question, because the clips of a speaker are sorted by digit.
+    few = np.arange(0, len(waves), 4 if len(waves) > 32 else 1)
+    other = found(agent, [waves[i] for i in says_another(digits)[few].tolist()], sight[few])
+    blind = found(agent, [waves[i] for i in few.tolist()], torch.zeros_like(sight[few]))
+    rows = {"another name heard": float((other == of.which[few]).mean()),
+            "nothing seen": float((blind == of.which[few]).mean())}  # fmt: skip
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(waves, sight, of, chosen))]
 
 
 def says_another(digits: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ that the agent learned from. It is never fitted on what the agent says.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from stages.voice.caregiver.aloud import VOICE
@@ -38,38 +39,34 @@ OWN, CODED = "the voice of the lessons", "the voice of the lessons by the codec 
 TOGETHER = 50
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """One value for each word in a manner: whether the recogniser understands it."""
     if SAY not in agent.heads:
-        return []
-    own, full = asked(context, level), level == "full"
-    judge = the_judge(context)
+        return
+    own, judge = asked(context), the_judge(context)
     words = np.array(own.texts)
     sounds = said(agent, own)
     right = judge.named(sounds) == words
-    floors: dict[str, float] = {}
-    rows: dict[str, float] = {}
-    if full:
-        share = lambda waves: float((judge.named(waves) == words).mean())  # noqa: E731
-        floors = {UNTAUGHT: share(said(untaught(agent), own))}
-        rows = {OWN: share(own.waves), CODED: share(coded(agent, own.waves)), **_originals(context, judge)}
     note = (
         f"{len(set(words))} words, each at paces and pitches that no lesson had it at, learned from {speaker()}; "
         f"{stored(context, 'say', judge)}"
     )
-    return [
-        Measure(
-            WORDS, "words understood", right.astype(float), 1 / len(SPOKEN), 1.0, floors, rate=True, rows=rows,
-            episodes=heard(list(own.waves)), groups=np.unique(words, return_inverse=True)[1], note=note,
-            exhibits=_exhibits(own, sounds, right) if full else (),
-        )
-    ]  # fmt: skip
+    measure = Measure(
+        WORDS, "words understood", right.astype(float), 1 / len(SPOKEN), 1.0, rate=True,
+        episodes=heard(list(own.waves)), groups=np.unique(words, return_inverse=True)[1], note=note,
+    )  # fmt: skip
+    yield [measure]
+    share = lambda waves: float((judge.named(waves) == words).mean())  # noqa: E731
+    floors = {UNTAUGHT: share(said(untaught(agent), own))}
+    rows = {OWN: share(own.waves), CODED: share(coded(agent, own.waves)), **_originals(context, judge)}
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(own, sounds, right))]
 
 
-def asked(context: Context, level: str) -> Own:
+def asked(context: Context) -> Own:
     """The words of the exam: every word in a quarter of the manners, or as many as the configuration says."""
     own = own_voice(True)
-    rows = np.linspace(0, len(own.texts) - 1, context.episodes(len(own.texts), level)).astype(int)
+    rows = np.linspace(0, len(own.texts) - 1, context.episodes(len(own.texts))).astype(int)
     return Own(tuple(own.texts[i] for i in rows), own.manner[rows], tuple(own.waves[i] for i in rows), own.mel[rows])
 
 
@@ -77,7 +74,7 @@ def the_judge(context: Context) -> Recogniser:
     """The recogniser, fitted on originals of the fifty words: in the caregiver's voices, and in other takes of the
     voice that the agent learned from; never on a codec's output.
     """
-    n = max(200, context.episodes(JUDGED_BY)) // 2
+    n = max(200, context.scaled(JUDGED_BY)) // 2
     banks = [_of_others(bank("say judge", context.seed, n, SPOKEN, unseen)) for unseen in (False, True)]
     takes = own_voice(False)
     waves = [*(wave for one in banks for wave in one.waves), *takes.waves]
@@ -91,7 +88,7 @@ def _of_others(speech: Bank) -> Bank:
 
 def _originals(context: Context, judge: Recogniser) -> Mapping[str, float]:
     """The share of other originals that the recogniser understands, in voices that it knows."""
-    others = _of_others(bank("say originals", context.seed, context.episodes(ORIGINALS), SPOKEN, True))
+    others = _of_others(bank("say originals", context.seed, context.scaled(ORIGINALS), SPOKEN, True))
     return {"originals of other voices": float((judge.named(others.waves) == np.array(others.texts)).mean())}
 
 

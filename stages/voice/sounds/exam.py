@@ -6,8 +6,9 @@ hear` does (effector `sort`); the head on the trunk is a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.algorithms.ridge import fit_ridge_classifier
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.errors import ExamError
@@ -30,7 +31,7 @@ from stages.voice.sounds import strange
 from stages.voice.sounds.floors import named_by_network, statistics
 from stages.voice.sounds.kinds import KINDS, SPEECH, UNKNOWN
 from stages.voice.sounds.lesson import Taught, listened_to, long_enough, together
-from stages.voice.sounds.readout import ALL_FOLDS, NETWORK, RIDGE, measured
+from stages.voice.sounds.readout import ALL_FOLDS, NETWORK, RIDGE, in_folds
 from stages.voice.sounds.recorded import Recorded, recorded, source_group
 from stages.voice.utterances import heard
 
@@ -55,15 +56,14 @@ class Questions:
     groups: np.ndarray
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+def examine(agent: Agent, context: Context) -> Exam:
     """Whether strange sounds are told from known ones; kinds of recordings too, if there are any."""
-    fresh = untaught(agent) if level == "full" else None
-    recordings = recorded(context.data)
+    fresh, recordings = cache(lambda: untaught(agent)), recorded(context.data)
     unseen = None if recordings is None else unmet(agent, recordings)
-    measures = [_unknown(agent, fresh, unseen, context, level)]
-    if recordings is None or unseen is None:
-        return measures
-    return [_kinds(agent, fresh, recordings, unseen), measured(agent, fresh, recordings, UNTAUGHT), *measures]
+    exams = [_unknown(agent, fresh, unseen, context)]
+    if recordings is not None and unseen is not None:
+        exams = [_kinds(agent, fresh, recordings, unseen), in_folds(agent, fresh, recordings, UNTAUGHT), *exams]
+    return Exam.joined(exams)
 
 
 def logits_of(agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str]) -> dict[str, Tensor]:
@@ -98,32 +98,32 @@ def unmet(agent: Agent, recordings: Recorded) -> Recorded:
     return recordings.take(~is_known)
 
 
-def _kinds(agent: Agent, fresh: Agent | None, recordings: Recorded, unseen: Recorded) -> Measure:
+@in_parts
+def _kinds(agent: Agent, fresh: Callable[[], Agent], recordings: Recorded, unseen: Recorded) -> Parts:
     asked = unseen.take(unseen.kinds != UNKNOWN)
     offered = np.unique(recordings.kinds[recordings.kinds != UNKNOWN])
-    found = logits_of(agent, asked.waves, [KINDS_ARC, KINDS_HEAD] if fresh else [KINDS_ARC])
-    chosen = likeliest(found[KINDS_ARC], offered)
-    right = chosen == asked.kinds
-    floors: dict[str, float] = {}
-    rows: dict[str, float] = {}
-    if fresh is not None:
-        floors = _kind_floors(recordings, asked)
-        chosen_untaught = likeliest(logits_of(fresh, asked.waves, [KINDS_ARC])[KINDS_ARC], offered)
-        floors[UNTAUGHT] = float((chosen_untaught == asked.kinds).mean())
-        free = found[KINDS_ARC].argmax(-1).numpy()
-        rows = {
-            BY_TRUNK: float((likeliest(found[KINDS_HEAD], offered) == asked.kinds).mean()),
-            "where unknown and speech are answers too": float((free == asked.kinds).mean()),
-            "taken for unknown": float((free == UNKNOWN).mean()),
-        }
-    return Measure(
-        ESC, "sounds named correctly", right.astype(float), 1 / len(offered), 1.0, floors, rate=True,
-        episodes=heard(list(asked.waves)), groups=np.unique(asked.sources, return_inverse=True)[1], rows=rows,
+    logits = logits_of(agent, asked.waves, [KINDS_ARC])[KINDS_ARC]
+    chosen = likeliest(logits, offered)
+    measure = Measure(
+        ESC, "sounds named correctly", (chosen == asked.kinds).astype(float), 1 / len(offered), 1.0, rate=True,
+        episodes=heard(list(asked.waves)), groups=np.unique(asked.sources, return_inverse=True)[1],
         reference="over three folds: ridge 0.583, a small convolutional network 0.667 (measured); the goal is 0.80",
         note=f"{len(set(asked.sources))} sources that no lesson had; the likeliest of {len(offered)} kinds; one fold of"
         f" three, so the interval is wide: {ALL_FOLDS} has all three",
-        exhibits=_exhibits(asked, chosen) if fresh else (),
     )  # fmt: skip
+
+    def share(of: Agent, head: str) -> float:
+        return float((likeliest(logits_of(of, asked.waves, [head])[head], offered) == asked.kinds).mean())
+
+    yield [measure]
+    floors = _kind_floors(recordings, asked) | {UNTAUGHT: share(fresh(), KINDS_ARC)}
+    free = logits.argmax(-1).numpy()
+    rows = {
+        BY_TRUNK: share(agent, KINDS_HEAD),
+        "where unknown and speech are answers too": float((free == asked.kinds).mean()),
+        "taken for unknown": float((free == UNKNOWN).mean()),
+    }
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(asked, chosen))]
 
 
 def likeliest(logits: Tensor, offered: np.ndarray) -> np.ndarray:
@@ -143,13 +143,13 @@ def _kind_floors(recordings: Recorded, asked: Recorded) -> dict[str, float]:
     }
 
 
-def questions(context: Context, unseen: Recorded | None, level: str) -> Questions:
+def questions(context: Context, unseen: Recorded | None) -> Questions:
     """Sirens, bells and organs, which no lesson has, the caregiver in voices of exams, and held-out recordings.
 
     A recording of a kind that is not in KINDS is a stranger.
     """
-    n, spoken = context.episodes(STRANGE, level), context.episodes(SPOKEN, level)
-    whole = bank("sounds exam", context.seed, context.episodes(SPOKEN), UNSEEN_PHRASES, True).take(range(spoken))
+    n, spoken = context.episodes(STRANGE), context.episodes(SPOKEN)
+    whole = bank("sounds exam", context.seed, context.scaled(SPOKEN), UNSEEN_PHRASES, True).take(range(spoken))
     rng = numpy_rng("sounds exam", context.seed)
     waves = [
         *(strange.unmet(rng, ASKED_SECONDS) for _ in range(n)),
@@ -164,36 +164,36 @@ def questions(context: Context, unseen: Recorded | None, level: str) -> Question
     return Questions(tuple(waves), kinds, np.unique(groups, return_inverse=True)[1])
 
 
-def _unknown(agent: Agent, fresh: Agent | None, unseen: Recorded | None, context: Context, level: str) -> Measure:
-    asked = questions(context, unseen, level)
-    found = logits_of(agent, asked.waves, [KINDS_ARC, KINDS_HEAD] if fresh else [KINDS_ARC])
-    alien = asked.kinds == UNKNOWN
-    says = found[KINDS_ARC].argmax(-1).numpy()
-    right = (says == UNKNOWN) == alien
-    floors: dict[str, float] = {}
-    rows: dict[str, float] = {}
-    if fresh is not None:
-        alone = logits_of(fresh, asked.waves, [KINDS_ARC])[KINDS_ARC].argmax(-1).numpy()
-        floors = _stranger_floors(listened_to(context).without([] if unseen is None else unseen.sources), asked)
-        floors[UNTAUGHT] = float(((alone == UNKNOWN) == alien).mean())
-        by_trunk = found[KINDS_HEAD].argmax(-1).numpy()
-        rows = {
-            "strangers called unknown": float((says[alien] == UNKNOWN).mean()),
-            "speech called unknown": float((says[asked.kinds == SPEECH] == UNKNOWN).mean()),
-            "speech called speech": float((says[asked.kinds == SPEECH] == SPEECH).mean()),
-            BY_TRUNK: float(((by_trunk == UNKNOWN) == alien).mean()),
-            f"{BY_TRUNK}, strangers called unknown": float((by_trunk[alien] == UNKNOWN).mean()),
-        }
-        if (of_a_kind := asked.kinds > SPEECH).any():
-            rows["recordings called unknown"] = float((says[of_a_kind] == UNKNOWN).mean())
+@in_parts
+def _unknown(agent: Agent, fresh: Callable[[], Agent], unseen: Recorded | None, context: Context) -> Parts:
+    asked = questions(context, unseen)
+
+    def answered(of: Agent, head: str) -> np.ndarray:
+        return np.asarray(logits_of(of, asked.waves, [head])[head].argmax(-1).numpy())
+
+    says, alien = answered(agent, KINDS_ARC), asked.kinds == UNKNOWN
     share = max(float(alien.mean()), 1 - float(alien.mean()))
-    return Measure(
-        NO_KIND, "known and unknown kinds told apart", right.astype(float), share, 1.0, floors, rate=True,
-        episodes=heard(list(asked.waves)), groups=asked.groups, rows=rows,
+    measure = Measure(
+        NO_KIND, "known and unknown kinds told apart", ((says == UNKNOWN) == alien).astype(float), share, 1.0,
+        rate=True, episodes=heard(list(asked.waves)), groups=asked.groups,
         note=f"{int(alien.sum())} strangers (sirens, bells, organs; kinds that are not taught), "
         f"{int((asked.kinds == SPEECH).sum())} phrases, {int((asked.kinds > SPEECH).sum())} recordings of no lesson; "
         "no threshold: unknown is a kind that is taught",
     )  # fmt: skip
+    yield [measure]
+    alone, by_trunk = answered(fresh(), KINDS_ARC), answered(agent, KINDS_HEAD)
+    floors = _stranger_floors(listened_to(context).without([] if unseen is None else unseen.sources), asked)
+    floors[UNTAUGHT] = float(((alone == UNKNOWN) == alien).mean())
+    rows = {
+        "strangers called unknown": float((says[alien] == UNKNOWN).mean()),
+        "speech called unknown": float((says[asked.kinds == SPEECH] == UNKNOWN).mean()),
+        "speech called speech": float((says[asked.kinds == SPEECH] == SPEECH).mean()),
+        BY_TRUNK: float(((by_trunk == UNKNOWN) == alien).mean()),
+        f"{BY_TRUNK}, strangers called unknown": float((by_trunk[alien] == UNKNOWN).mean()),
+    }
+    if (of_a_kind := asked.kinds > SPEECH).any():
+        rows["recordings called unknown"] = float((says[of_a_kind] == UNKNOWN).mean())
+    yield [replace(measure, floors=floors, rows=rows)]
 
 
 def _stranger_floors(taught: Taught, asked: Questions) -> dict[str, float]:

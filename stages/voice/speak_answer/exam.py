@@ -19,7 +19,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
 from devmind.agent.text import BEGIN
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.moment import TICK_SAMPLES
@@ -92,36 +92,33 @@ class Reply:
     meant: np.ndarray
 
 
-def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+@in_parts
+def examine(agent: Agent, context: Context) -> Parts:
     """One value a question: whether the recogniser understands the true answer."""
     if REPLIES not in agent.heads:
-        return []
-    whole, full = asked(context, "speak_answer exam", questions(TAUGHT), TAUGHT), level == "full"
-    some, judge = whole.rows(context.episodes(QUESTIONS, level)), the_judge(context)
+        return
+    whole, judge = asked(context, "speak_answer exam", questions(TAUGHT), TAUGHT), the_judge(context)
+    some = whole.rows(context.episodes(QUESTIONS))
     reply = replied(agent, some)
     right = understood(judge, reply.sounds, some)
-    floors: Mapping[str, float] = {}
-    rows: Mapping[str, float] = {}
-    if full:
-        floors, rows = _floors(agent, context, judge, some), _rows(agent, context, judge, some, right, reply)
     note = (
         f"questions of {len(BY_TEXT)} that lessons ask, spoken by {some.speaker} in voices of no lesson, about scenes "
         f"never seen; {stored(context, 'speak_answer', judge)}"
     )
-    return [
-        Measure(
-            SCENES, "answers understood", right, 1 / len(ANSWERS), 1.0, floors, rate=True, rows=rows, note=note,
-            episodes=identity(some.waves, some.shown.sight), groups=np.unique(some.voices, return_inverse=True)[1],
-            exhibits=_exhibits(some, reply, right) if full else (),
-        )
-    ]  # fmt: skip
+    measure = Measure(
+        SCENES, "answers understood", right, 1 / len(ANSWERS), 1.0, rate=True, note=note,
+        episodes=identity(some.waves, some.shown.sight), groups=np.unique(some.voices, return_inverse=True)[1],
+    )  # fmt: skip
+    yield [measure]
+    floors, rows = _floors(agent, context, judge, some), _rows(agent, context, judge, some, right, reply)
+    yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(some, reply, right))]
 
 
 def asked(
     context: Context, name: str, questions_asked: Sequence[Question], of: Sequence[Pair], n: int = QUESTIONS
 ) -> Asked:
     """Questions of `questions_asked`, drawn by name, each about a scene with things of the pairs `of`."""
-    n, by_text = context.episodes(n), {question.text: question for question in questions_asked}
+    n, by_text = context.scaled(n), {question.text: question for question in questions_asked}
     speech = bank(name, context.seed, n, tuple(by_text), True)
     shown = scenes(context, exam_seeds(n, context.seed, name), [by_text[text] for text in speech.texts], of)
     return Asked(speech.waves, np.array(speech.voices), shown, speech.speaker)
@@ -199,7 +196,7 @@ def _floors(agent: Agent, context: Context, judge: Recogniser, some: Asked) -> M
 def _commonest(context: Context) -> Mapping[str, str]:
     """The commonest answer to each question in scenes of lessons."""
     every = list(BY_TEXT.values())
-    n = -(-context.episodes(COUNTED_BY) // len(every))
+    n = -(-context.scaled(COUNTED_BY) // len(every))
     seeds = lesson_seeds(n * len(every), context.seed, "answers", "floors")
     counts = defaultdict[str, Counter[str]](Counter)
     for part in np.split(seeds, n):

@@ -136,7 +136,7 @@ def test_known_answers_score_one_and_shuffled_answers_fall_below_the_floors(
         known = lambda agent, senses, most: [last[-1].answers[i] for i in order(len(senses[TEXT]))]  # noqa: E731
         monkeypatch.setattr(exam, "draw_questions", remembered)
         monkeypatch.setattr(exam, "sure_answers", lambda *given: (known(*given), np.ones(len(given[1][TEXT]))))
-        return {measure.name: measure.score for measure in exam.examine(agent, context, "retention")}
+        return {measure.name: measure.score for measure in exam.examine(agent, context).alone()}
 
     with examination(agent):
         assert judged(np.arange) == {exam.SCENES: 1.0, exam.PAIRS: 1.0}
@@ -152,7 +152,7 @@ def test_an_untaught_agent_is_wrong_and_floors_are_between(context: Context, age
 
     monkeypatch.setattr(exam, "sure_answers", noted)
     with examination(agent):
-        measures = {measure.name: measure for measure in exam.examine(agent, context, "full")}
+        measures = {measure.name: measure for measure in exam.examine(agent, context).in_full()}
     for measure, sure in zip(measures.values(), told, strict=True):
         assert measure.score == 0.0
         assert measure.rows[SURE] == pytest.approx(sure.mean()), "who is never right is off by all that it is sure"

@@ -68,7 +68,7 @@ def test_asking_exactly_about_untaught_things_is_right_and_the_reverse_is_wrong(
 
 def test_an_agent_without_memory_always_asks_and_habits_are_right_in_half(context: Context, agent: Agent) -> None:
     with examination(agent):
-        measures = {measure.name: measure for measure in exam.examine(agent, context, "full")}
+        measures = {measure.name: measure for measure in exam.examine(agent, context).in_full()}
     measure = measures[asking.ASKS]
     assert measure.rows["asked with memory off"] == 1.0
     floors = dict(measure.floors)

@@ -234,7 +234,7 @@ def test_known_answers_win_and_shuffled_answers_do_not(agent: Agent, context: Co
             return exam.Played(asked, asked.astype(float), shown.target[order], shown.target[order])
 
         monkeypatch.setattr(exam, "play", play)
-        (measure,) = exam.examine(agent, tiny_context(context.out, "exam.episodes_scale=1"), "glimpse")
+        (measure,) = exam.examine(agent, tiny_context(context.out, "exam.episodes_scale=1").glimpse()).alone()
         return measure.score
 
     with examination(agent):
@@ -244,7 +244,7 @@ def test_known_answers_win_and_shuffled_answers_do_not(agent: Agent, context: Co
 
 def test_asking_where_several_fit_wins_more_than_habits(agent: Agent, context: Context, alone: None) -> None:
     with examination(agent):
-        (measure,) = exam.examine(agent, tiny_context(context.out, "exam.episodes_scale=0.2"), "full")
+        (measure,) = exam.examine(agent, tiny_context(context.out, "exam.episodes_scale=0.2")).in_full()
     for rule in (CLASSIFIERS, HUE):
         never, always, asks = (score for floor, score in measure.floors.items() if floor.startswith(rule))
         assert asks > max(never, always) > 0.15

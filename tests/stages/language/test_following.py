@@ -218,7 +218,7 @@ def test_an_untaught_agent_stays_at_the_floors(tmp_path: Path) -> None:
     measure, *others = held_to_the_floors("follow", agent, tmp_path, 0.05).measures.values()
     context = Context(load("tiny", sets=["exam.episodes_scale=0.05"]), 0, "cpu", tmp_path, worlds.make)
     with examination(agent):
-        assert len(exam.examine(agent, context, "glimpse")) == 1
+        assert len(exam.examine(agent, context.glimpse()).alone()) == 1
     assert [other.name for other in others] == list(exam.FURTHER)
     for other in others:
         assert other.score < 0.5
@@ -236,7 +236,7 @@ def test_an_untaught_agent_stays_at_the_floors(tmp_path: Path) -> None:
 def test_without_minigrid_nothing_is_measured(context: Context, monkeypatch) -> None:
     monkeypatch.setattr(exam, "installed", lambda: False)
     monkeypatch.setattr("stages.language.lessons.installed", lambda: False)
-    assert exam.examine(tiny_agent(), context, "full") == []
+    assert exam.examine(tiny_agent(), context).in_full() == []
     assert [one.name for one in LanguageStage().lessons(context)] == ["read", "call", "senses", "talk", "new_words"]
     assert "follow" not in LanguageStage().lessons(context)[1].skills
 

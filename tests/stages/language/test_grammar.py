@@ -194,17 +194,17 @@ def test_known_answers_are_right_guesses_are_at_chance_and_ties_are_a_half(
     with examination(agent):
         for score, player in players.items():
             monkeypatch.setattr(exam, "nats", player)
-            (measure,) = exam.examine(agent, context, "retention")
+            (measure,) = exam.examine(agent, context).alone()
             assert measure.score == score
         monkeypatch.setattr(exam, "nats", lambda agent, texts: shuffled(len(texts)).astype(float))
-        (measure,) = exam.examine(agent, context, "retention")
+        (measure,) = exam.examine(agent, context).alone()
     assert abs(measure.score - 0.5) < 0.2
     assert not exam.GATE.judge({exam.NAME: measure}).passed
 
 
 def test_counting_nine_characters_is_a_floor_above_an_untaught_agent(context: Context, agent) -> None:
     with examination(agent):
-        (measure,) = exam.examine(agent, context, "full")
+        (measure,) = exam.examine(agent, context).in_full()
     assert set(measure.rows) == {*KINDS_OF_FAULTS, TRUTH}
     assert measure.floor > 0.65
     assert measure.score < measure.floor

@@ -183,7 +183,7 @@ def test_known_answers_score_one_and_shuffled_answers_are_at_chance(
         monkeypatch.setattr(exam, "says", lambda a, sight: (say(a, sight), np.ones(len(sight))))
         monkeypatch.setattr(exam, "finds", lambda a, shown, questions=None: (exam.nearest(
             middle(shown)[turn(len(shown.target))], shown.boxes), np.ones(len(shown.target))))  # fmt: skip
-        return {measure.name: measure.score for measure in exam.examine(agent, big, "glimpse")}
+        return {measure.name: measure.score for measure in exam.examine(agent, big.glimpse()).alone()}
 
     with examination(agent):
         assert judged(shuffle=False) == {exam.SAY: 1.0, exam.FIND: 1.0}

@@ -373,7 +373,7 @@ def test_known_answers_are_right_and_shuffled_answers_are_not(context: Context, 
     def judged(turn) -> dict[str, float]:
         with monkeypatch.context() as patch:
             answering(patch, turn, current)
-            found = exam.examine(agent, context, "full")
+            found = exam.examine(agent, context).in_full()
         of = current[0]
         assert {tuple(pair) for pair in of.scenes.meant.tolist()} <= set(HELD_OUT)
         assert all(crc32(word.encode()) % KEPT_WORDS == 0 for word in of.words.flat), "words that no lesson says"
@@ -457,7 +457,7 @@ def test_an_agent_without_the_two_heads_is_not_examined_and_fails_the_gate(conte
     parts.admit(agent)
     agent.heads.pop(RECOGNISED)
     with examination(agent.eval()):
-        assert exam.examine(agent, context, "full") == []
+        assert exam.examine(agent, context).in_full() == []
     verdict = exam.GATE.judge({})
     assert not verdict.passed
     assert all("was not measured" in decision.reason for decision in verdict.decisions)

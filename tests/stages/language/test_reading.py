@@ -136,7 +136,7 @@ def test_one_line_of_10_mb_goes_through_its_lesson_and_the_exam_with_floors(tmp_
     teach(lessons.reading(given, 3), 3, agent, given, Journal(tmp_path / "journal.jsonl"))
     with examination(agent):
         after = exam.nats_of(agent, line[:2000], 64).mean()
-        (measure,) = exam.examine(agent, given, "full")
+        (measure,) = exam.examine(agent, given).in_full()
     assert f"{int(len(line) * 0.9):,} characters taught" in measure.note
     assert measure.n == round((len(line) - int(len(line) * 0.9)) / exam.BLOCK)
     assert len(measure.floors) == 3
@@ -206,7 +206,7 @@ def test_blocks_consist_of_characters(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_untaught_agent_is_at_chance(context: Context) -> None:
     agent = reader()
     with examination(agent):
-        (measure,) = exam.examine(agent, context, "full")
+        (measure,) = exam.examine(agent, context).in_full()
     assert measure.score == pytest.approx(log(256), abs=0.7)
     assert measure.score > measure.floors["frequency of characters"] > measure.floors["Witten-Bell 5-gram"]
     assert not exam.gate(context).judge({"read": measure}).passed
@@ -216,7 +216,7 @@ def test_a_certain_right_prediction_reaches_the_ceiling(context: Context, monkey
     """An agent that is certain of each right byte passes; on other bytes it fails."""
     monkeypatch.setattr(exam, "telling", lambda agent, batch: 0.04 + 0.02 * torch.rand(len(batch["pieces"]), 64))
     with examination(agent := reader()):
-        (measure,) = exam.examine(agent, context, "full")
+        (measure,) = exam.examine(agent, context).in_full()
     assert measure.score == pytest.approx(0.05, abs=0.002)
     assert exam.gate(context).judge({"read": measure}).passed
 
@@ -231,7 +231,7 @@ def test_shuffled_answers_are_worse_than_counting(context: Context, monkeypatch:
 
     monkeypatch.setattr(exam, "telling", shuffled)
     with examination(agent := reader()):
-        (measure,) = exam.examine(agent, context, "full")
+        (measure,) = exam.examine(agent, context).in_full()
     assert measure.score > measure.floors["frequency of characters"]
     assert not exam.gate(context).judge({"read": measure}).passed
 
@@ -243,7 +243,7 @@ def test_another_text_of_the_same_name_is_refused(tmp_path: Path, context: Conte
     agent = reader()
     agent.config.trained_on = ["text:book.txt#0123456789abcdef"]
     with examination(agent), pytest.raises(ExamError, match=r"another text of the name 'book.txt'"):
-        exam.examine(agent, given, "glimpse")
+        exam.examine(agent, given.glimpse()).alone()
 
 
 def test_a_text_is_continued_beyond_a_page() -> None:

@@ -182,7 +182,7 @@ def test_a_text_that_ends_in_half_a_character_is_no_error(tmp_path: Path) -> Non
 
 def score(agent: Agent, given: Context) -> float:
     with examination(agent):
-        (measure,) = exam.examine(agent, given, "glimpse")
+        (measure,) = exam.examine(agent, given.glimpse()).alone()
     return measure.score
 
 

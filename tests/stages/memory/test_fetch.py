@@ -14,6 +14,7 @@ from devmind.acting.in_life import unasked
 from devmind.acting.rollout import Actions
 from devmind.acting.standing import standing
 from devmind.agent.agent import Agent
+from devmind.curriculum.exam import Exam
 from devmind.curriculum.examining import examine_skill, pick_skills
 from devmind.live.loop import LiveLoop, Tick
 from devmind.live.virtual import VirtualClock
@@ -100,11 +101,8 @@ def results(monkeypatch: pytest.MonkeyPatch, agent: Agent, context: Any, knowing
         who = Told() if name == knowing else Rests()
         monkeypatch.setattr(exam, name, lambda agent, who=who: who)
     stage = MemoryStage()
-    return {
-        "skills": [
-            examine_skill(stage, pick_skills(stage, NAME)[0], agent, context, "glimpse").result(100).model_dump()
-        ]
-    }
+    found = examine_skill(stage, pick_skills(stage, NAME)[0], agent, context.glimpse(), Exam.alone)
+    return {"skills": [found.result(100).model_dump()]}
 
 
 def test_a_life_asks_the_trunk_first_only_where_the_trunk_passed_its_exam(agent, tmp_path, monkeypatch):

@@ -166,7 +166,7 @@ def test_lessons_never_sound_held_out_tones_and_the_exam_has_a_row_for_them(monk
     monkeypatch.setattr(exam, "chosen", lambda agent, sense, met, short_term=True: np.zeros(len(met), np.int64))
     for met, told in (([], 0), (list(WITHOUT), 2)):
         agent.config.trained_on = met
-        seen, heard = exam.examine(agent, context, "full")
+        seen, heard = exam.examine(agent, context).in_full()
         rows = {name: value for name, value in heard.rows.items() if name.startswith("of tones")}
         assert (len(rows), any(name.startswith("of tones") for name in seen.rows)) == (told, False)
         n = [int(name.rsplit(" ", 1)[1]) for name in rows]

@@ -54,7 +54,7 @@ def examined(
 
     patch.setattr(exam, "questions", questions)
     patch.setattr(exam, "earlier_skills", lambda pupil, context, number: np.full(5, 1.0 if pupil is agent else 0.6))
-    return {measure.name: measure for measure in exam.examine(agent, context, "full")}
+    return {measure.name: measure for measure in exam.examine(agent, context).in_full()}
 
 
 def test_the_sleeper_answers_without_its_store_what_the_night_taught(

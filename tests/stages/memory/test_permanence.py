@@ -188,11 +188,11 @@ def test_turned_heads_come_back_before_the_question() -> None:
 
 
 def test_the_exam_asks_every_room_and_names_its_rows(agent: Agent, context: Context) -> None:
-    found = exam.answers(agent, context, "moved", 6, full=True)
+    found = exam.answers(agent, context, "moved", 6, tuple(exam.VARIANTS))
     assert len(found.true) == 6
     assert (found.chosen[exam.LAST_SEEN, hiding.BEFORE_LOOKING] == found.last_seen).all()
     assert (found.true != found.last_seen).all()
-    measure, added = exam._moved("moved", found, True)
+    measure, added = exam.moved_in_full("moved", found, exam._moved("moved", found))
     assert measure.n == added.n == 6
     assert measure.floors[exam.LAST_SEEN] == 0
     assert found.share(exam.OFF, hiding.BEFORE_LOOKING, found.true) <= 1
@@ -208,7 +208,7 @@ def test_the_gain_by_beliefs_is_reported_room_by_room(beliefs: bool, ruled: bool
     said |= {(who, at): here[:5] for who in (exam.LONG, exam.OFF)}
     said |= {(who, hiding.BEFORE_LOOKING): here for who in (exam.BOTH, exam.FILTER)}
     found = exam.Answers(said, elsewhere, here, here, here, rooms)
-    measure, added = exam._moved("moved", found, True)
+    measure, added = exam.moved_in_full("moved", found, exam._moved("moved", found))
     assert measure.score == 1.0
     assert added.score == (1.0 if beliefs else 0.0)
     measures = {one.name: one for one in (measure, added)}
@@ -229,7 +229,7 @@ def test_beliefs_are_switched_off_in_all_rooms_where_a_thing_moved_unseen(
 
     monkeypatch.setattr(exam, "_group", group)
     for kind in exam.UNSEEN:
-        found = exam.answers(agent, context, kind, 400, full=True)
+        found = exam.answers(agent, context, kind, 400, tuple(exam.VARIANTS))
         own, off = (found.chosen[who, hiding.AFTER_LOOKING] for who in (exam.BOTH, exam.SHORT))
         np.testing.assert_array_equal(own, off)
         assert (own == found.episodes).all(), "in the same order"
@@ -257,7 +257,7 @@ def test_a_player_that_is_always_right_is_right_in_every_row(
         return exam.Answers(said, true, true, true, np.zeros_like(true), seeds)
 
     monkeypatch.setattr(exam, "_group", right)
-    found = exam.answers(agent, context, kind, 400, full=True)
+    found = exam.answers(agent, context, kind, 400, tuple(exam.VARIANTS))
     assert len(found.true) == 400
     for who in exam.VARIANTS:
         assert found.share(who, hiding.BEFORE_LOOKING, found.true) == 1.0, who

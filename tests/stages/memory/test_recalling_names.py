@@ -83,7 +83,7 @@ def test_lessons_and_exams_of_names_use_different_combinations_of_looks(context:
         lesson.taught(context, 3)
         patch.setattr(exam, "lives", lesson.lives)
         with pytest.raises(AttributeError):  # no agent is needed to see what would be asked
-            exam.examine(None, context, "glimpse")  # type: ignore[arg-type]
+            exam.examine(None, context.glimpse()).alone()  # type: ignore[arg-type]
     of_lessons, *of_exams = drawn
     assert of_lessons is TAUGHT
     assert len(of_exams) == 2
@@ -190,7 +190,7 @@ def test_an_exam_of_recall_asks_what_it_declares(
 ) -> None:
     doubles = object()  # `test_doubles.py` measures them
     monkeypatch.setattr(exam, "_of_doubles", lambda *given: doubles)
-    *both, doubled = exam.examine(agent, context, "full")
+    *both, doubled = exam.examine(agent, context).in_full()
     assert doubled is doubles
     for measure in both:
         assert measure.n == 8
@@ -200,7 +200,7 @@ def test_an_exam_of_recall_asks_what_it_declares(
         assert measure.floors["name of the nearest key"] > 0.5 > measure.chance
     _, new = both
     assert new.rows["memory off"] == new.rows["short-term only"] == 0.0, "a word was said that nothing brought back"
-    for measure, again in zip(both, exam.examine(agent, context, "retention"), strict=True):  # the same without rows
+    for measure, again in zip(both, exam.examine(agent, context).alone(), strict=True):  # the same without rows
         np.testing.assert_array_equal(again.values, measure.values)
 
 
@@ -219,7 +219,7 @@ def test_pointing_at_nothing_counts_only_for_things_never_named(
 
     monkeypatch.setattr(exam, "pointed_at", points)
     monkeypatch.setattr(exam, "_rows", lambda *args: {})
-    new = exam._measure(exam.NEW, agent, of, "copied", words, True, "")
+    (new,) = exam._exam(exam.NEW, agent, of, "copied", words, "").in_full()
     assert asked == 2 * exam.ASKED
     assert new.rows == {"points at nothing for things never named": 1.0 if strangers else 0.0}
     assert new.score == (new.floors["name of the nearest key"] if strangers else 0.0)
@@ -313,7 +313,7 @@ def test_looks_at_one_thing_are_averaged_in_the_exam_of_sleep() -> None:
 def test_an_exam_of_sleep_changes_nothing(agent: Agent, context: Context) -> None:
     before = agent.sha256()
     with torch.inference_mode():
-        kept, change, earlier = sleep.examine(agent, context, "full")
+        kept, change, earlier = sleep.examine(agent, context).in_full()
     assert agent.sha256() == before
     assert kept.floors == {"no sleep": 0.0}
     assert kept.n == exam.THINGS

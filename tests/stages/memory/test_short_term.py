@@ -160,7 +160,7 @@ def test_lessons_do_not_train_the_reflexes(agent):
 
 def test_without_minigrid_its_measures_are_omitted_and_the_report_says_so(agent, context, monkeypatch):
     monkeypatch.setattr(minigrid, "installed", lambda: False)
-    measures = maze.examine(agent, context, "glimpse")
+    measures = maze.examine(agent, context.glimpse()).alone()
     assert [measure.name for measure in measures] == [maze.T_MAZE]
     assert "not installed" in measures[0].note
     decisions = maze.GATE.judge({measure.name: measure for measure in measures}).decisions
@@ -179,7 +179,7 @@ def test_earlier_skills_are_played_on_other_episodes_by_number_and_repeat(agent,
 
 @pytest.mark.slow
 def test_a_full_exam_has_the_whole_curve_and_a_row_without_memory(agent, context):
-    (measure,) = memory_len.examine(agent, context, "full")
+    (measure,) = memory_len.examine(agent, context).in_full()
     assert {f"length {length}" for length in LENGTHS} < set(measure.rows)
     assert short_term.SHORT_OFF in measure.rows
     assert set(measure.floors) == {"random", "always the same"}

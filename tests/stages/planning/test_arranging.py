@@ -16,6 +16,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.heads import Inlet
 from devmind.algorithms.diffusion import SPREAD_OUT
 from devmind.algorithms.diffusion.pipeline import Drawn
+from devmind.curriculum.exam import Exam
 from devmind.curriculum.examining import examination
 from devmind.errors import ConfigError
 from devmind.testing import check_head, tiny_context
@@ -228,15 +229,15 @@ def test_plans_of_a_batch_are_right_where_they_are_learned() -> None:
     assert (senses["hand"][learned][:, 3] == 0).all()
 
 
-def examined(agent: Agent, tmp_path: Path, level: str = "retention", scale: float = 0.05) -> dict[str, Any]:
+def examined(agent: Agent, tmp_path: Path, of: Any = Exam.alone, scale: float = 0.05) -> dict[str, Any]:
     context = tiny_context(tmp_path, f"exam.episodes_scale={scale}")
     with examination(agent):
-        return {measure.name: measure for measure in exam.examine(agent, context, level)}
+        return {measure.name: measure for measure in of(exam.examine(agent, context))}
 
 
 @pytest.mark.slow
 def test_right_plans_pass_beside_floors_and_rows(agent: Agent, knowing: Knowing, tmp_path: Path) -> None:
-    best = examined(agent, tmp_path, "full", 0.04)
+    best = examined(agent, tmp_path, Exam.in_full, 0.04)
     assert all(measure.score == measure.ceiling for measure in best.values())
     assert exam.GATE.judge(best).decisions[0].passed
     three, moved = best[exam.THREE], best[exam.REPLANNED]

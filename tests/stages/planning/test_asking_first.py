@@ -11,7 +11,7 @@ import pytest
 from devmind.agent.agent import Agent
 from devmind.agent.plans import Lack
 from devmind.algorithms.grid import COLOURS, thing, truth
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.testing import tiny_context
 from devmind.worlds import minigrid
@@ -111,8 +111,8 @@ def by(monkeypatch: pytest.MonkeyPatch, player: Any) -> None:
     monkeypatch.setattr(asking, "by_agent", lambda agent: player)
 
 
-def measured(agent: Agent, context: Any, level: str = "retention") -> dict[str, Measure]:
-    return {measure.name: measure for measure in asking.examine(agent, context, level)}
+def measured(agent: Agent, context: Any, of: Any = Exam.alone) -> dict[str, Measure]:
+    return {measure.name: measure for measure in of(asking.examine(agent, context))}
 
 
 class Swapped(ByHand):
@@ -151,7 +151,7 @@ def test_wrong_or_missing_answers_leave_the_task_undone(given: list[Case]) -> No
 @pytest.mark.timeout(240)
 def test_an_untaught_agent_is_at_the_floors(agent: Agent, tmp_path: Path) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.2")
-    found = measured(agent, context, "full")
+    found = measured(agent, context, Exam.in_full)
     assert found[asking.ASKS].score <= 0.6
     assert found[asking.ANSWERED].score <= 0.1
     floors = found[asking.ASKS].floors

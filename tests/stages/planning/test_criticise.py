@@ -142,7 +142,7 @@ def test_known_flaws_are_right_and_shuffled_answers_are_at_chance(agent: Agent, 
             return Judgement(known[:, :1], known[:, 1:2], known[:, 2:])
 
         monkeypatch.setattr(exam, "judge", judge)
-        return {measure.name: measure.score for measure in exam.examine(agent, context, "glimpse")}
+        return {measure.name: measure.score for measure in exam.examine(agent, context.glimpse()).alone()}
 
     with examination(agent):
         assert scores(shuffle=False) == {exam.TOLD: 1.0, exam.REASON: 1.0}
@@ -155,7 +155,7 @@ def test_single_rules_name_some_reasons_and_an_untaught_judge_none(tmp_path) -> 
     untaught = tiny_agent()
     parts.admit(untaught)
     with examination(untaught):
-        found = {m.name: m for m in exam.examine(untaught, tiny_context(tmp_path, "exam.episodes_scale=0.4"), "full")}
+        found = {m.name: m for m in exam.examine(untaught, tiny_context(tmp_path, "exam.episodes_scale=0.4")).in_full()}
     for floor in found[exam.REASON].floors.values():
         assert 0.1 < floor < 0.7
     assert not exam.GATE.judge(found).passed

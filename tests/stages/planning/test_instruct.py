@@ -33,7 +33,7 @@ from devmind.algorithms.grid import (
     truth,
 )
 from devmind.cli import app
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.errors import ConfigError, WorldError
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.testing import tiny_agent, tiny_context
@@ -456,12 +456,12 @@ def test_known_plans_pass_and_shuffled_plans_fall(
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.2")
     monkeypatch.setattr(
-        asking, "examine", lambda agent, context, level: []
+        asking, "examine", lambda agent, context: Exam([])
     )  # tests/stages/planning/test_asking_first.py
 
     def of(by: Any) -> dict[str, Measure]:
         monkeypatch.setattr(exam, "by_agent", lambda agent, without=(): by)
-        return {measure.name: measure for measure in exam.examine(agent, context, "retention")}
+        return {measure.name: measure for measure in exam.examine(agent, context).alone()}
 
     best = of(lambda rooms: exam.Planned(rooms.plans()))
     assert all(measure.score > 0.95 for measure in best.values())

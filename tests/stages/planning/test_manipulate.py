@@ -15,6 +15,7 @@ from devmind.acting import rollout
 from devmind.agent.agent import Agent
 from devmind.agent.heads import Inlet
 from devmind.algorithms.diffusion.pipeline import Drawn
+from devmind.curriculum.exam import Exam
 from devmind.curriculum.examining import examination
 from devmind.errors import ConfigError
 from devmind.testing import check_head, tiny_agent, tiny_context
@@ -239,10 +240,10 @@ def test_the_lesson_shows_nothing_that_is_held_out() -> None:
     assert held_out(make_world("nursery", "handle/grasp", np.arange(200)).truth()).mean() > 0.1
 
 
-def examined(agent: Agent, tmp_path: Path, level: str = "retention", scale: float = 0.05) -> dict[str, Any]:
+def examined(agent: Agent, tmp_path: Path, of: Any = Exam.alone, scale: float = 0.05) -> dict[str, Any]:
     context = tiny_context(tmp_path, f"exam.episodes_scale={scale}")
     with examination(agent):
-        return {measure.name: measure for measure in exam.examine(agent, context, level)}
+        return {measure.name: measure for measure in of(exam.examine(agent, context))}
 
 
 def test_right_plans_pass_and_plans_shuffled_among_rooms_do_not(agent: Agent, knowing: Knowing, tmp_path: Path) -> None:
@@ -259,7 +260,7 @@ def test_the_full_exam_has_floors_rows_and_a_ceiling(
 ) -> None:
     # No head can be made while `knowing` replaces the heads' reading.
     monkeypatch.setattr(parts, "untaught", lambda agent: agent)
-    for measure in examined(agent, tmp_path, "full").values():
+    for measure in examined(agent, tmp_path, Exam.in_full).values():
         assert measure.ceiling == 1.0
         assert measure.chance < 0.5
         assert {"words off", "sight off", "the trunk's features silenced"} <= set(measure.rows)

@@ -235,7 +235,7 @@ def test_floors_that_plan_anew_have_fewer_episodes_and_what_the_gate_decides_by_
 
     monkeypatch.setattr(exam, "_gone", gone)
     context = Context(RunConfig(size="nursery"), 0, "cpu", tmp_path, make_world)
-    measures = exam.examine(planner, context, "full")
+    measures = exam.examine(planner, context).in_full()
     assert [len(one.values) for one in measures] == [200, 200, 400]
     assert asked == [
         (True, exam.EPISODES, False, True),
@@ -254,7 +254,7 @@ def test_the_exam_counts_reports_and_measures_the_floors(
     context = tiny_context(tmp_path)
     monkeypatch.setattr(type(context), "episodes", lambda self, n: 6)
     with examination(planner):
-        measures = {one.name: one for one in exam.examine(planner, context, "full")}
+        measures = {one.name: one for one in exam.examine(planner, context).in_full()}
     assert set(measures) == {exam.CLOSED, exam.MOVED, exam.NO_WAY}
     for one in measures.values():
         assert one.score >= 0.75

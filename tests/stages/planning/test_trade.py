@@ -135,7 +135,7 @@ def of(policy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: floa
     """The exam of the policy made by `policy(n, kind)`."""
     monkeypatch.setattr(exam, "_policy", lambda agent, n, kind: policy(n, kind))
     context = tiny_context(tmp_path, f"exam.episodes_scale={scale}")
-    return {measure.name: measure for measure in exam.examine(tiny_agent(), context, "full")}
+    return {measure.name: measure for measure in exam.examine(tiny_agent(), context).in_full()}
 
 
 def test_a_knowing_rule_passes_and_shuffled_answers_fall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +189,7 @@ def test_no_floor_rule_passes_its_own_level_and_none_passes_all(
 def test_an_untaught_agent_fails(agent: Agent, tmp_path: Path) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.05")
     with examination(agent):
-        measures = exam.examine(agent, context, "retention")
+        measures = exam.examine(agent, context).alone()
     verdict = exam.GATE.judge({measure.name: measure for measure in measures})
     assert not any(decision.passed for decision in verdict.decisions)
 

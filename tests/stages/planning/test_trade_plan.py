@@ -328,7 +328,7 @@ def test_known_prices_reach_the_goal_and_shuffled_plans_fall(
     name, found = exam.PLANNED + "reverting", list[Any]()
     for others in ((), ("symbols",), ("symbols", "steps")):
         imagined.others = others
-        measures = {one.name: one for one in exam.examine(agent, context, "full")}
+        measures = {one.name: one for one in exam.examine(agent, context).in_full()}
         found.append(measures[name])
         verdict = {one.measure: one for one in exam.GATE.judge(measures).decisions}[name]
         assert verdict.goal
@@ -340,7 +340,7 @@ def test_known_prices_reach_the_goal_and_shuffled_plans_fall(
     assert shuffled.score > misled.score
     assert knows.rows[f"above {exam.HOLD}, from"] > 0 > misled.rows[f"above {exam.HOLD}, from"]
     assert knows.n == 10
-    assert not [one for one in exam.examine(agent, context, "retention") if one.name == name]
+    assert not [one for one in exam.examine(agent, context).alone() if one.name == name]
 
 
 def test_unknown_prices_or_account_do_not_cause_trades(agent: Agent) -> None:

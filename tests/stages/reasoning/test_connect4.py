@@ -139,7 +139,7 @@ def test_the_exam_has_three_players_and_two_rules(tmp_path: Path, monkeypatch: p
     assert main.score == main.rows[exam.TAUGHT]
     assert main.floors[exam.MINIMAX] < main.floors[exam.CENTRE] < main.chance
     assert found["connect4/alone"].score == pytest.approx(main.rows[exam.ALONE] - main.floors[exam.CENTRE])
-    (glimpse,) = exam.examine(agent, tiny_context(tmp_path), "glimpse")
+    (glimpse,) = exam.examine(agent, tiny_context(tmp_path).glimpse()).alone()
     assert glimpse.n < main.n
     json.dumps(dict(main.rows))
 
@@ -151,7 +151,7 @@ def test_the_gate_has_all_its_measures_on_pons_positions(
     agent = tiny_agent()
     context = dataclasses.replace(tiny_context(tmp_path, "exam.episodes_scale=0.03"), data=data_folder)
     parts.admit(agent)
-    found = {measure.name: measure for measure in exam.examine(agent, context, "full")}
+    found = {measure.name: measure for measure in exam.examine(agent, context).in_full()}
     assert {threshold.measure for threshold in exam.GATE.thresholds} == set(found)
     assert "Pascal Pons" in found["connect4"].note
     assert not exam.GATE.judge(found).passed  # it is untaught

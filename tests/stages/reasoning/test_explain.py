@@ -175,7 +175,7 @@ def test_known_lines_are_right_and_shuffled_answers_fall(
 
     monkeypatch.setattr(exam, "said_of", knowing)
     context = tiny_context(tmp_path, "exam.episodes_scale=1")
-    said, elsewhere = exam.examine(agent, context, "full")
+    said, elsewhere = exam.examine(agent, context).in_full()
     assert said.score == 1.0
     by_search = said.rows.pop("its own search with another position")
     assert min(said.rows.values()) > 0.95, "where two moves lead to one position, one line of both is said"
@@ -186,7 +186,7 @@ def test_known_lines_are_right_and_shuffled_answers_fall(
 
 
 def test_an_untaught_agent_says_nothing_true(agent: Agent, tmp_path: Path) -> None:
-    said, _ = exam.examine(agent, tiny_context(tmp_path), "glimpse")
+    said, _ = exam.examine(agent, tiny_context(tmp_path).glimpse()).alone()
     assert said.score == 0.0
     assert set(said.episodes.tolist()).isdisjoint(exam.taught(tiny_context(tmp_path), 1000).tolist())
 
@@ -226,7 +226,7 @@ def test_a_reader_of_the_search_is_right_on_any_board(
         return [sentence(line, 0.0) for line in lines]
 
     monkeypatch.setattr(exam, "said_of", reading)
-    said, elsewhere = exam.examine(agent, tiny_context(tmp_path, "exam.episodes_scale=1"), "full")
+    said, elsewhere = exam.examine(agent, tiny_context(tmp_path, "exam.episodes_scale=1")).in_full()
     assert said.score == said.rows["its own search with another position"] == 1.0
     assert said.rows["another search with its own position"] == pytest.approx(elsewhere.score, abs=0.05)
     assert elsewhere.score < 0.4

@@ -132,7 +132,7 @@ def test_the_learned_model_keeps_the_pole_up_longer(tmp_path: Path) -> None:
     agent, context = tiny_agent(), tiny_context(tmp_path)
     parts.admit(agent)
     agent.config.stages = ["reasoning"]
-    floor = exam._cartpole(agent, context, "retention")
+    floor = exam._cartpole(agent, context).alone()
     drills = {"cartpole": Drill(rows=8, ticks=12, capacity=300, steps=6, batch=64)}
     learner = DreamLearner(agent, context, drills, learning_rate=2e-3)
     learner.steps, losses = 60, []
@@ -141,7 +141,7 @@ def test_the_learned_model_keeps_the_pole_up_longer(tmp_path: Path) -> None:
             float(learner.update({"world": "cartpole", "rows": 64, "update": step}, step).get("cartpole/reward", 1))
         )
     assert losses[-1] < 0.1  # it predicts falling
-    taught = exam._cartpole(agent.eval(), context, "retention")
+    taught = exam._cartpole(agent.eval(), context).alone()
     assert taught.score > 2 * floor.score
     assert (taught.episodes == floor.episodes).all()
 
@@ -193,7 +193,7 @@ def test_known_moves_reach_the_ceiling_and_shuffled_ones_fall(agent: Agent, tmp_
 
 
 def test_the_exam_reports_goals_and_gates_nothing(agent: Agent, tmp_path: Path) -> None:
-    found = {one.name: one for one in exam.examine(agent, tiny_context(tmp_path), "full")}
+    found = {one.name: one for one in exam.examine(agent, tiny_context(tmp_path)).in_full()}
     assert set(found) == {threshold.measure for threshold in exam.GATE.thresholds}
     for measure in found.values():
         assert {exam.ALONE, exam.UNTAUGHT, "random"} <= set(measure.floors)

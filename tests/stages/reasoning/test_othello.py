@@ -49,7 +49,7 @@ def test_most_discs_takes_the_move_with_most_discs(ends: Judged) -> None:
 def test_the_gate_requires_fewer_mistakes_than_search_alone_and_the_rule(tmp_path: Path) -> None:
     agent, context = tiny_agent(), tiny_context(tmp_path)
     parts.admit(agent)
-    (found,) = exam.examine(agent, context, "full")
+    (found,) = exam.examine(agent, context).in_full()
     assert set(found.rows) == {exam.TAUGHT, exam.ALONE, exam.UNTRAINED}
     assert found.floor <= found.rows[exam.UNTRAINED]
     few = np.array([0.0] * 190 + [1.0] * 10)

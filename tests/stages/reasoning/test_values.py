@@ -125,7 +125,7 @@ def test_known_answers_reach_the_ceiling_and_shuffled_answers_fall(
 
         monkeypatch.setattr(exam, "_policy", policy)
         monkeypatch.setattr(exam, "rooms", made)
-        return {measure.name: measure for measure in exam.examine(agent, context, "full")}
+        return {measure.name: measure for measure in exam.examine(agent, context).in_full()}
 
     best = examined(np.arange)
     for measure in best.values():
@@ -145,7 +145,7 @@ def test_without_minigrid_only_the_pole_is_taught_and_examined(
     context = tiny_context(tmp_path, "exam.episodes_scale=0.02")
     both = lesson.lesson(context)
     monkeypatch.setattr(minigrid, "installed", lambda: False)
-    (measure,) = exam.examine(agent, context, "glimpse")
+    (measure,) = exam.examine(agent, context.glimpse()).alone()
     assert "MiniGrid is not installed" in measure.note
     alone = lesson.lesson(context)
     assert alone.steps == both.steps // 2

@@ -85,8 +85,8 @@ def test_exams_of_sounds_have_tone_rows_for_arc_and_trunk(agent: Agent, context:
         agent.config.trained_on = met
         with torch.no_grad():
             measures = [
-                *hear.examine_sounds(agent, context, "full"),
-                *orient._orient(agent, context, "full", "sound")[0],
+                *hear.examine_sounds(agent, context).in_full(),
+                *orient._orient(agent, context, "sound")[0].in_full(),
             ]
         assert {measure.name for measure in measures} == heard
         for measure in measures:
@@ -99,7 +99,7 @@ def test_exams_of_sight_have_look_rows_for_arc_and_trunk(examine, agent: Agent, 
     for met, told in (([], 0), ([GROUP], 2)):
         agent.config.trained_on = met
         with torch.no_grad():
-            measures = examine(agent, context, "full")
+            measures = examine(agent, context).in_full()
         for measure in measures:
             rows = [name for name in measure.rows if name.startswith("of looks")]
             assert len(rows) == (told if measure.name not in unseen else 0), measure.name

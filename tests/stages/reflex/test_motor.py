@@ -123,5 +123,5 @@ def test_balance_improves_after_some_updates(tmp_path: Path) -> None:
     learner = start(agent, context, crowd=1.0, steps=80)
     practise(learner, ["balance"] * 80)
     with examination(agent):
-        (measure,) = balance.examine(agent, context, "glimpse")
+        (measure,) = balance.examine(agent, context.glimpse()).alone()
     assert measure.score > 200

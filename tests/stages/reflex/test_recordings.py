@@ -103,8 +103,8 @@ def test_recordings_of_one_speaker_give_no_speech_exam(folder, tmp_path_factory)
     for path in (folder / "speech").glob("*/*_ann_*.wav"):
         (alone / "speech" / "one" / path.name).write_bytes(path.read_bytes())
     assert set(clips(alone).speakers) == {"ann"}
-    for level in ("full", "glimpse"):
-        assert hear_exam.examine_speech(agent(), context(alone), level) == []
+    assert hear_exam.examine_speech(agent(), context(alone)).in_full() == []
+    assert hear_exam.examine_speech(agent(), context(alone).glimpse()).alone() == []
 
 
 def test_clips_are_one_second_around_the_speech_at_16_khz(folder):

@@ -220,7 +220,7 @@ def test_foreseeing_no_change_scores_one_and_the_truth_scores_zero(agent: Agent,
             said = {name: outputs[name].with_numbers(value)}
             assert float(foresee.residuals(agent, said, seen, batch)[name].ratio()) == pytest.approx(wanted, abs=1e-5)
     with torch.inference_mode():
-        measures = foresee_exam.examine(agent, context, "full")
+        measures = foresee_exam.examine(agent, context).in_full()
     assert [measure.name for measure in measures] == ["foresee/sight", "foresee/sound"]
     assert all("encoder" in measure.note and not measure.higher_is_better for measure in measures)
     assert len({measure.note for measure in measures}) == 2, "each names the hash of its own encoder"

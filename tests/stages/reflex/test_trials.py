@@ -133,7 +133,7 @@ def test_binding_needs_a_detected_thing_and_gets_no_true_box(
         ([np.zeros((0, 4), np.float32)] * len(seeds), 0.0),
     ):
         monkeypatch.setattr(bind, "detected", lambda agent, sight, found=found: found)
-        assert {measure.score for measure in bind.examine(agent, context, "full")} == {share}
+        assert {measure.score for measure in bind.examine(agent, context).in_full()} == {share}
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_every_exam_gives_the_measures_of_its_gate(
     agent: Agent, context: Context, examine: Callable[..., list], gate: Gate
 ) -> None:
     with torch.inference_mode():
-        measures = {measure.name: measure for measure in examine(agent, context, "full")}
+        measures = {measure.name: measure for measure in examine(agent, context).in_full()}
     assert set(measures) == {threshold.measure for threshold in gate.thresholds}
     assert all(measure.floors and measure.n >= 4 for measure in measures.values())
     verdict = gate.judge(measures, 100)
@@ -227,7 +227,7 @@ def test_only_the_first_touch_counts(agent: Agent, context: Context, monkeypatch
     played = trials.Played(touches, *(np.zeros((3, 64, 64, 3), np.uint8),) * 2)
     monkeypatch.setattr(trials.Trial, "play", lambda *args, **kwargs: played)
     monkeypatch.setattr(trials.Trial, "episodes", np.arange(3))
-    for measure in reach.examine(agent, context, "glimpse"):
+    for measure in reach.examine(agent, context.glimpse()).alone():
         assert measure.values.tolist() == [0.0, 1.0, 1.0]
 
 

@@ -59,7 +59,7 @@ def test_the_floor_of_hear_is_of_an_encoder_as_it_is_before_any_lesson(tmp_path:
     context = context_of(tmp_path, 0.02)
     with torch.inference_mode():
         whole, without = (
-            hear.examine_sounds(agent, context, "full")[0] for agent in (reflex_agent(), numb(reflex_agent()))
+            hear.examine_sounds(agent, context).in_full()[0] for agent in (reflex_agent(), numb(reflex_agent()))
         )
     assert without.floors[FLOOR] == whole.floors[FLOOR] > whole.chance + 0.2
     assert len(whole.floors) == 3
@@ -76,7 +76,7 @@ def test_binding_by_untaught_tokens_is_above_chance_and_no_lesson_changes_it(tmp
     right = (whole == boxes[np.arange(n), truth["target"]]).all(1).mean()
     assert right > 0.4, "chance 0.25"
     with torch.inference_mode():
-        found = bind.examine(reflex_agent(), context, "full")
+        found = bind.examine(reflex_agent(), context).in_full()
     assert all(FLOOR in measure.floors for measure in found)
 
 

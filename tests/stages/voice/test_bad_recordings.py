@@ -146,7 +146,7 @@ def test_exams_of_bad_recordings_give_scores(agent: Agent, data: Path, tmp_path:
     agent.config.trained_on = [speaker_group("ann"), *groups(context)]
     try:
         with torch.inference_mode():
-            found = [*words_exam.examine(agent, context, "full"), *sounds_exam.examine(agent, context, "full")]
+            found = [*words_exam.examine(agent, context).in_full(), *sounds_exam.examine(agent, context).in_full()]
     finally:
         agent.config.trained_on = []
     words, sounds = ("digits", "caregiver", "naming"), ("esc10", "folds", "unknown")

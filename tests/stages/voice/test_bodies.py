@@ -298,9 +298,9 @@ def test_an_exam_reads_the_written_words_where_asked(tmp_path: Path, monkeypatch
         right = exam.Transcribed([knows[wave.tobytes()] for wave in waves], wrong.likeliest)
         return {name: right if name == parts.WRITTEN else wrong for name in heads}
 
-    real = {measure.name: measure for measure in exam.examine(agent, context, "full")}[exam.CAREGIVER]
+    real = {measure.name: measure for measure in exam.examine(agent, context).in_full()}[exam.CAREGIVER]
     monkeypatch.setattr(exam, "writing_of", told)
-    found = {measure.name: measure for measure in exam.examine(agent, context, "full")}[exam.CAREGIVER]
+    found = {measure.name: measure for measure in exam.examine(agent, context).in_full()}[exam.CAREGIVER]
     assert found.score == 0.0 < real.score
     assert found.rows[exam.OFF] > 0.5
     assert found.rows[exam.FRAMES] == real.rows[exam.FRAMES] > 0.5

@@ -125,7 +125,7 @@ def test_the_clean_sound_scores_high_and_shuffled_or_untaught_gains_nothing(
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.08")
     with torch.inference_mode():
-        (untaught,) = clean_exam.cleaned(agent, context, "full")
+        (untaught,) = clean_exam.cleaned(agent, context).in_full()
         assert untaught.score < 3
         assert untaught.floors[clean_exam.GATED] > 1
         assert untaught.rows[clean_exam.BEST] > 5
@@ -140,10 +140,10 @@ def test_the_clean_sound_scores_high_and_shuffled_or_untaught_gains_nothing(
 
         monkeypatch.setattr(clean_exam, "in_a_row", noted)
         monkeypatch.setattr(clean_exam, "by_agent", lambda agent, noisy: kept[-1])
-        assert clean_exam.cleaned(agent, context, "retention")[0].score > 20
+        assert clean_exam.cleaned(agent, context).alone()[0].score > 20
         monkeypatch.setattr(clean_exam, "by_agent", lambda agent, noisy: noisy.roll(1, 0))
-        assert clean_exam.cleaned(agent, context, "retention")[0].score < 0
-    assert clean_exam.cleaned(tiny_agent(), context, "full") == []
+        assert clean_exam.cleaned(agent, context).alone()[0].score < 0
+    assert clean_exam.cleaned(tiny_agent(), context).in_full() == []
 
 
 def test_the_true_continuation_has_no_error_and_shuffled_or_untaught_has(
@@ -151,7 +151,7 @@ def test_the_true_continuation_has_no_error_and_shuffled_or_untaught_has(
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.1")
     with torch.inference_mode():
-        (untaught,) = go_on_exam.continued(agent, context, "full")
+        (untaught,) = go_on_exam.continued(agent, context).in_full()
         assert untaught.score > untaught.floors[go_on_exam.COPIED]
         assert {go_on_exam.COPIED, go_on_exam.RIDGE, go_on_exam.ALWAYS} <= set(untaught.floors)
         assert untaught.floors[go_on_exam.ALWAYS] < untaught.chance, "what follows tells more than a sound's mean frame"
@@ -160,7 +160,7 @@ def test_the_true_continuation_has_no_error_and_shuffled_or_untaught_has(
             return go_on.to_come(go_on.mel_of(sound))[torch.arange(len(at)), at]
 
         monkeypatch.setattr(go_on_exam, "gone_on", knowing)
-        assert go_on_exam.continued(agent, context, "retention")[0].score == 0
+        assert go_on_exam.continued(agent, context).alone()[0].score == 0
         monkeypatch.setattr(go_on_exam, "gone_on", lambda *args: knowing(*args).roll(1, 0))
-        assert go_on_exam.continued(agent, context, "retention")[0].score > 5
-    assert go_on_exam.continued(tiny_agent(), context, "full") == []
+        assert go_on_exam.continued(agent, context).alone()[0].score > 5
+    assert go_on_exam.continued(tiny_agent(), context).in_full() == []

@@ -184,7 +184,7 @@ def test_the_baseline_knows_no_speaker_that_is_asked_about(
     for met in ((), ("speaker:ann",)):
         monkeypatch.setattr(agent.config, "trained_on", list(met))
         fitted.clear()
-        exam.examine(agent, context, "full")
+        exam.examine(agent, context).in_full()
         asked = {wave.tobytes() for wave, name in zip(waves, speakers, strict=True) if f"speaker:{name}" not in met}
         assert len(fitted) == 2
         assert not fitted[1] & asked
@@ -194,4 +194,4 @@ def test_the_baseline_knows_no_speaker_that_is_asked_about(
 
 
 def test_an_agent_without_the_head_is_not_examined(tmp_path: Path) -> None:
-    assert exam.examine(tiny_agent(), tiny_context(tmp_path), "full") == []
+    assert exam.examine(tiny_agent(), tiny_context(tmp_path)).in_full() == []

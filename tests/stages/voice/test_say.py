@@ -127,4 +127,4 @@ def test_the_teaching_voice_is_understood_and_shuffled_words_are_not(
     worst = examined(agent, context)
     assert worst[exam.WORDS].score < 0.3
     assert not exam.GATE.judge(worst, 200).passed
-    assert exam.examine(tiny_agent(), context, "full") == []
+    assert exam.examine(tiny_agent(), context).in_full() == []

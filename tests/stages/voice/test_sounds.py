@@ -155,7 +155,7 @@ def test_known_kinds_reach_the_ceiling_and_shuffled_kinds_fall(
     agent.config.trained_on = list(groups(context))
     every = recorded(data)
     assert every is not None
-    asked = exam.questions(context, exam.unmet(agent, every), "full")
+    asked = exam.questions(context, exam.unmet(agent, every))
     table = {wave.tobytes(): int(kind) for wave, kind in zip(asked.waves, asked.kinds, strict=True)}
     monkeypatch.setattr(exam, "logits_of", knowing(table, np.arange))
     best = examined(agent, context)
@@ -206,12 +206,12 @@ def test_known_kinds_are_read_out_of_all_folds_and_shuffled_ones_are_not(
     assert every is not None
     known = every.kinds[every.kinds != UNKNOWN]
     with torch.inference_mode():
-        plain = readout.measured(agent, None, every, exam.UNTAUGHT)
+        (plain,) = readout.in_folds(agent, lambda: agent, every, exam.UNTAUGHT).alone()
     assert (plain.n, plain.floors) == (18, {})
     for turn, low, high in ((np.arange(18), 1.0, 1.0), (np.random.default_rng(1).permutation(18), 0.0, 0.7)):
         features = np.eye(len(KINDS))[known[turn]]
         monkeypatch.setattr(readout, "features", lambda agent, waves, of=features: dict.fromkeys(TWO, of))
-        found = readout.measured(agent, agent, every, exam.UNTAUGHT)
+        (found,) = readout.in_folds(agent, lambda: agent, every, exam.UNTAUGHT).in_full()
         assert low <= found.score <= high
         assert found.rows[readout.TRUNK] == found.score
         assert set(found.floors) == {exam.RIDGE, exam.NETWORK, exam.UNTAUGHT}

@@ -311,4 +311,4 @@ def test_right_answers_in_the_own_voice_reach_the_ceiling_and_shuffled_ones_fall
     worst = examined(agent, context)
     assert worst.score < 0.4
     assert not exam.GATE.judge({exam.SCENES: worst}, 200).passed
-    assert exam.examine(tiny_agent(), context, "full") == []
+    assert exam.examine(tiny_agent(), context).in_full() == []

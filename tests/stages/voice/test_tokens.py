@@ -151,7 +151,7 @@ def test_the_lesson_lowers_its_loss_and_changes_only_its_own_parts(tmp_path: Pat
 def test_the_exam_gives_nats_beside_its_floors_and_a_continuation(agent: Agent, tmp_path: Path) -> None:
     context = tiny_context(tmp_path)
     with torch.inference_mode():
-        (told,) = exam.token_measures(agent, context, "full")
+        (told,) = exam.token_exam(agent, context).in_full()
         assert set(told.floors) == {exam.EACH, exam.BEFORE_IT, "untaught agent"}
         assert 0 < told.floors[exam.EACH] < sum(map(math.log, LEVELS * 2)) + 1.0
         sound = 0.1 * torch.randn(2, 6 * 1600, generator=torch.Generator().manual_seed(0))
@@ -163,7 +163,7 @@ def test_the_exam_gives_nats_beside_its_floors_and_a_continuation(agent: Agent, 
         assert one.isfinite().all()
         assert torch.equal(one, two), "what comes is not heard"
     without = tiny_agent()
-    assert exam.token_measures(without, context, "full") == []
+    assert exam.token_exam(without, context).in_full() == []
     assert exam.beside(without, sound, at, None) == {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.stage import Context
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import derive_seed
@@ -34,32 +35,29 @@ GATES = tuple((over, least) for over in (1.0, 2.0, 4.0) for least in (0.05, 0.2)
 """Settings of the baseline: how much noise it subtracts, and the least gain. The best on these very episodes counts."""
 
 
-def cleaned(agent: Agent, context: Context, level: str) -> list[Measure]:
+@in_parts
+def cleaned(agent: Agent, context: Context) -> Parts:
     """One value an utterance: by how many dB SI-SDR rises."""
     if CLEANED not in agent.heads:
-        return []
-    words = of_exam("echo exam", context, ASKED, NEW_WORDS, level)
+        return
+    words = of_exam("echo exam", context, ASKED, NEW_WORDS)
     clean, _ = in_a_row(words.waves, before=LEAD)
     generator = torch.Generator().manual_seed(derive_seed("echo cleaned", context.seed) % 2**62)
     noisy = clean + noise(clean, torch.full((len(clean), 1), LOUD_DB), generator)
     before = si_sdr_db(noisy, clean)
     gain = lambda sound: (si_sdr_db(sound, clean) - before).double().numpy()  # noqa: E731
     result = by_agent(agent, noisy)
-    floors: dict[str, float] = {}
-    rows: dict[str, float] = {}
-    if level == "full":
-        floors = {GATED: max(float(gain(gated(noisy, *gate)).mean()) for gate in GATES)}
-        floors[UNTAUGHT] = float(gain(by_agent(untaught(agent), noisy)).mean())
-        rows = {BEST: float(gain(best_gains(noisy, clean)).mean()), "SI-SDR before": float(before.mean())}
-    return [
-        Measure(
-            CLEAN, "dB of SI-SDR gained", gain(result), 0.0, 20.0, floors, episodes=heard(list(words.waves)), rows=rows,
-            groups=words.groups,
-            note=f"words and voices of no lesson, by {words.speaker}, in noise of any colour {LOUD_DB:g} dB below; the "
-            "spectral gate is told which frames precede speech; its best of six settings on these sounds counts",
-            exhibits=_exhibits(words.texts, noisy, result, gain(result)) if level == "full" else (),
-        )
-    ]  # fmt: skip
+    measure = Measure(
+        CLEAN, "dB of SI-SDR gained", gain(result), 0.0, 20.0, episodes=heard(list(words.waves)), groups=words.groups,
+        note=f"words and voices of no lesson, by {words.speaker}, in noise of any colour {LOUD_DB:g} dB below; the "
+        "spectral gate is told which frames precede speech; its best of six settings on these sounds counts",
+    )  # fmt: skip
+    yield [measure]
+    floors = {GATED: max(float(gain(gated(noisy, *gate)).mean()) for gate in GATES)}
+    floors[UNTAUGHT] = float(gain(by_agent(untaught(agent), noisy)).mean())
+    rows = {BEST: float(gain(best_gains(noisy, clean)).mean()), "SI-SDR before": float(before.mean())}
+    exhibits = _exhibits(words.texts, noisy, result, gain(result))
+    yield [replace(measure, floors=floors, rows=rows, exhibits=exhibits)]
 
 
 def by_agent(agent: Agent, noisy: Tensor) -> Tensor:

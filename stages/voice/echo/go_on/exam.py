@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.algorithms.ridge import fit_ridge
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.stage import Context
 from stages.voice.caregiver.speech import NEW_WORDS
 from stages.voice.ear import FRAMES
@@ -34,11 +35,12 @@ RIDGE_BY = 300
 """Utterances of lessons on which the last two are fitted."""
 
 
-def continued(agent: Agent, context: Context, level: str) -> list[Measure]:
+@in_parts
+def continued(agent: Agent, context: Context) -> Parts:
     """One value an utterance: the error in log-mel of the predicted 200 ms, in dB."""
     if GOES_ON not in agent.heads:
-        return []
-    words = of_exam("echo exam", context, ASKED, NEW_WORDS, level)
+        return
+    words = of_exam("echo exam", context, ASKED, NEW_WORDS)
     sound, counts = in_a_row(words.waves)
     mel = mel_of(sound)
     at = broken_off(counts)
@@ -46,29 +48,26 @@ def continued(agent: Agent, context: Context, level: str) -> list[Measure]:
     target = to_come(mel)[rows, at]
     off = lambda made: DB * (made - target).abs().mean((-1, -2))  # noqa: E731
     went_on = gone_on(agent, sound, at)
-    last = mel[rows, at][:, -1:]
-    floors: dict[str, float] = {}
-    rows_of: dict[str, float] = {}
-    if level == "full":
-        floors = {COPIED: float(off(last.expand_as(target)).mean())}
-        known, followed = _lessons(context)
-        floors[RIDGE] = float(off(_ridge(known, followed, mel[rows, at])).mean())
-        floors[ALWAYS] = float(off(followed.median(0).values.expand_as(target)).mean())
-        floors[UNTAUGHT] = float(off(gone_on(untaught(agent), sound, at)).mean())
-        rows_of = {"its first 100 ms": float(DB * (went_on - target)[:, :FRAMES].abs().mean()),
-                   "its second 100 ms": float(DB * (went_on - target)[:, FRAMES:].abs().mean()),
-                   **beside(agent, sound, at, off)}  # fmt: skip
     flat = off(mel.flatten(1, 2).mean(1, keepdim=True).expand_as(target)).mean()
-    return [
-        Measure(
-            CONTINUED, "dB of log-mel", off(went_on).double().numpy(), float(flat), 0.0, floors,
-            higher_is_better=False, episodes=heard(list(words.waves)), rows=rows_of,
-            groups=words.groups,
-            note=f"{AHEAD * 100} ms from the middle of a word that no lesson spoke, by {words.speaker} in voices of no "
-            "lesson; chance is each sound's mean frame",
-            exhibits=_exhibits(words.waves, words.texts, mel, at, went_on) if level == "full" else (),
-        )
-    ]  # fmt: skip
+    measure = Measure(
+        CONTINUED, "dB of log-mel", off(went_on).double().numpy(), float(flat), 0.0, higher_is_better=False,
+        episodes=heard(list(words.waves)), groups=words.groups,
+        note=f"{AHEAD * 100} ms from the middle of a word that no lesson spoke, by {words.speaker} in voices of no "
+        "lesson; chance is each sound's mean frame",
+    )  # fmt: skip
+    yield [measure]
+    last, (known, followed) = mel[rows, at][:, -1:], _lessons(context)
+    floors = {
+        COPIED: float(off(last.expand_as(target)).mean()),
+        RIDGE: float(off(_ridge(known, followed, mel[rows, at])).mean()),
+        ALWAYS: float(off(followed.median(0).values.expand_as(target)).mean()),
+        UNTAUGHT: float(off(gone_on(untaught(agent), sound, at)).mean()),
+    }
+    rows_of = {"its first 100 ms": float(DB * (went_on - target)[:, :FRAMES].abs().mean()),
+               "its second 100 ms": float(DB * (went_on - target)[:, FRAMES:].abs().mean()),
+               **beside(agent, sound, at, off)}  # fmt: skip
+    exhibits = _exhibits(words.waves, words.texts, mel, at, went_on)
+    yield [replace(measure, floors=floors, rows=rows_of, exhibits=exhibits)]
 
 
 def broken_off(counts: Tensor) -> Tensor:

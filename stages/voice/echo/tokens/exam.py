@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.stage import Context
 from stages.voice.caregiver.speech import NEW_WORDS
 from stages.voice.codec import TOKENS, levels_of
@@ -31,31 +32,29 @@ KNOWN_BY = 300
 """Utterances of lessons on which the baselines are counted."""
 
 
-def token_measures(agent: Agent, context: Context, level: str) -> list[Measure]:
+@in_parts
+def token_exam(agent: Agent, context: Context) -> Parts:
     """One value an utterance: nats a token of its codes, predicted by the trunk one after another."""
     if NEXT_CODE not in agent.heads:
-        return []
-    speech = of_exam("echo exam", context, ASKED, NEW_WORDS, level)
+        return
+    speech = of_exam("echo exam", context, ASKED, NEW_WORDS)
     sound, counts = in_a_row(speech.waves)
     page, ends = pages(agent, sound), TOKENS * counts
     values = _mean(_by(agent, page), ends)
-    floors: dict[str, float] = {}
-    if level == "full":
-        known, lengths = in_a_row(utterances(context).waves[:KNOWN_BY])
-        counted = Counted.of(pages(agent, known), TOKENS * lengths)
-        floors = {
-            EACH: float(_mean(counted.nats(page, False), ends).mean()),
-            BEFORE_IT: float(_mean(counted.nats(page, True), ends).mean()),
-            UNTAUGHT: float(_mean(_by(untaught(agent), page), ends).mean()),
-        }
-    return [
-        Measure(
-            TOLD, "nats a token", values.double().numpy(), float(floors.get(EACH, 20.0)), 0.0, floors,
-            higher_is_better=False, episodes=heard(list(speech.waves)),
-            groups=speech.groups,
-            note=f"tokens of 25 ms of words that no lesson spoke, by {speech.speaker} in voices of no lesson",
-        )
-    ]  # fmt: skip
+    measure = Measure(
+        TOLD, "nats a token", values.double().numpy(), 20.0, 0.0, higher_is_better=False,
+        episodes=heard(list(speech.waves)), groups=speech.groups,
+        note=f"tokens of 25 ms of words that no lesson spoke, by {speech.speaker} in voices of no lesson",
+    )  # fmt: skip
+    yield [measure]
+    known, lengths = in_a_row(utterances(context).waves[:KNOWN_BY])
+    counted = Counted.of(pages(agent, known), TOKENS * lengths)
+    floors = {
+        EACH: float(_mean(counted.nats(page, False), ends).mean()),
+        BEFORE_IT: float(_mean(counted.nats(page, True), ends).mean()),
+        UNTAUGHT: float(_mean(_by(untaught(agent), page), ends).mean()),
+    }
+    yield [replace(measure, chance=floors[EACH], floors=floors)]
 
 
 def pages(agent: Agent, sound: Tensor) -> Tensor:
