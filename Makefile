@@ -43,7 +43,7 @@ reflex: $(BASE)
 	$(BIN)/devmind stage run reflex $(ARGS)
 
 childhood: $(BASE)
-	$(BIN)/devmind curriculum run $(ARGS)
+	$(BIN)/devmind stage run all $(ARGS)
 
 docs: $(DEV)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -20,7 +20,7 @@ import soundfile
 
 HERE = Path(__file__).parents[1]
 START = "from devmind.cli import main; main()"
-PUZZLE = ("solve", "8-puzzle", "--state", "1 2 3 4 5 6 0 7 8")
+PUZZLE = ("solve", "8-puzzle", "1 2 3 4 5 6 0 7 8")
 SOUND, ECHO = "sound.wav", "echo.wav"
 WORKING: dict[str, tuple[str, ...]] = {
     "--help": ("--help",),
@@ -28,25 +28,25 @@ WORKING: dict[str, tuple[str, ...]] = {
     "solve, by the agent": PUZZLE,
     "say": ("say", "hello"),
     "hear, 1.5 s of sound": ("hear", SOUND),
-    "echo, 1.5 s of sound": ("echo", SOUND, ECHO),
+    "echo, 1.5 s of sound": ("hear", SOUND, "--echo", ECHO),
     "navigate": ("navigate",),
-    "plan, a room": ("plan", "BabyAI-GoToSeqS5R2-v0", "--seed", "5"),
+    "plan, a room": ("plan", "room", "BabyAI-GoToSeqS5R2-v0", "--seed", "5"),
     "play, left at once": ("play", "tictactoe"),
-    "hello, to the address": ("hello", "--no-open", "--memory", "memory"),
-    "stage list": ("stage", "list"),
+    "hello, to the address": ("hello", "--memory", "memory"),
+    "stage show": ("stage", "show"),
 }
 REFUSED: dict[str, tuple[str, ...]] = {
     "stage exam, no such skill": ("stage", "exam", "reflex", "--skill", "seeing"),
-    "stage describe, no such stage": ("stage", "describe", "refelx"),
+    "stage show, no such stage": ("stage", "show", "refelx"),
     "hello, no such age": ("hello", "--age", "9"),
     "live, no such agent": ("live", "--agent", "nowhere"),
     "solve, no such puzzle": ("solve", "sudoku"),
     "say, no text": ("say", " "),
     "hear, no such file": ("hear", "none.wav"),
-    "echo, no such file": ("echo", "none.wav", ECHO),
+    "echo, no such file": ("hear", "none.wav", "--echo", ECHO),
     "play, no such game": ("play", "tictactoes"),
     "navigate, no such room": ("navigate", "MiniGrid-FourRoms-v0"),
-    "plan, no such maze": ("plan", "pointmaze-medum"),
+    "plan, no such maze": ("plan", "maze", "medum"),
     "teach, no such file": ("teach", "cup", "none.png"),
 }
 

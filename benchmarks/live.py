@@ -101,16 +101,14 @@ def child(given: argparse.Namespace) -> None:
     from devmind.live.options import LiveOptions
     from devmind.plugins import load
 
-    config = LiveConfig(memory=MemoryConfig(**RECALL[given.recall]))
+    config = LiveConfig(memory=MemoryConfig(**RECALL[given.recall]), learn=given.learn)
     if given.memories:
         remember(given.agent, given.folder / "memory", given.memories)
     sensors = {"camera": load("sensors", "webcam")(given.camera), "microphone": ear(given.mic)}
     opened = ExitStack()
     for sensor in sensors.values():
         opened.enter_context(sensor)
-    options = LiveOptions(
-        given.agent, sensors, None, given.folder / "memory", given.folder / "s.mcap", learn=given.learn, config=config
-    )
+    options = LiveOptions(given.agent, sensors, None, given.folder / "memory", given.folder / "s.mcap", config=config)
     with opened, open_life(options) as (life, server):
         assert server is not None
         print(json.dumps({"address": server.address, "key": server.guard.key}), flush=True)

@@ -144,10 +144,25 @@ class MemoryConfig(Section):
     )
 
 
+class PageConfig(Section):
+    """Where the page of a life is served, and how it is opened."""
+
+    shown: bool = Field(True, description="serve the page; else a line a second is printed")
+    open: bool = Field(True, description="open the page in the browser of this desktop")
+    host: str = Field("127.0.0.1", description="name or address of the page; any but this machine needs TLS")
+    bind: str | None = Field(
+        None, description="address to listen on, as 0.0.0.0 in a container; host stays the page's name; None: host"
+    )
+    port: int = Field(0, ge=0, le=65535, description="port of the page; 0: any free one")
+    cert: str | None = Field(None, description="file of a TLS certificate (PEM); None: no TLS")
+    key: str | None = Field(None, description="file of the certificate's private key")
+
+
 class LiveConfig(Section):
-    """The configuration of a live agent; `devmind live --set`."""
+    """The configuration of a live agent; `--set` of `devmind live`, `devmind hello` and `devmind session record`."""
 
     extends: str | None = Field(None, description="another configuration this one starts from")
+    seconds: float | None = Field(None, gt=0, description="seconds after which it ends; None: when it is stopped")
     hz: float = Field(10.0, ge=1, le=50, description="ticks a second")
     lag_s: float = Field(0.06, gt=0, le=1, description="delay after a tick before its Moment is put together")
     frames: bool = Field(True, description="a recording keeps the camera's whole frames as well, as JPEG")
@@ -158,6 +173,16 @@ class LiveConfig(Section):
         description="calibrated confidence from which the page shows what is seen, and own words are said",
     )  # fmt: skip
     asks: bool = Field(True, description="the agent asks on the page about unknown things that are held up")
+    learn: bool = Field(False, description="learn from the recording in a second process")
+    plans: str | None = Field(
+        None, description="a plan file of procedures that direct the agent, or the name of one in devmind"
+    )
+    answers: Mapping[str, str | tuple[str, ...]] = Field(
+        default_factory=dict, description="by effector the head or heads that may act, whatever their exams say"
+    )
+    speaker: str = Field("none", description="plays the agent's sound: 'default', a device's name, or 'none'")
+    viewer: Literal["rerun"] | None = Field(None, description="show the life in Rerun as well; extra 'viewer'")
+    page: PageConfig = PageConfig()
     memory: MemoryConfig = MemoryConfig()
 
 

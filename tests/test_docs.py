@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from devmind import plugins
 from devmind.cli.app import app
-from devmind.config import RunConfig, known_keys
+from devmind.config import LiveConfig, RunConfig, known_keys
 from devmind.testing import short_session
 from tests import unmeasured
 
@@ -31,18 +31,15 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted(
     path for pattern in ("*.md", "docs/**/*.md", "stages/**/*.md", "checkpoints/*.md") for path in ROOT.glob(pattern)
 )
-TRAINS = ("stage run", "stage exam", "curriculum run", "curriculum resume", "curriculum exam", "devmind study")
+TRAINS = ("stage run", "stage exam", "devmind study")
 SLOW = (*TRAINS, "from_pretrained", "check_stage", "doctor")
-NEEDS_NETWORK = ("data get",)
+NEEDS_NETWORK = ("data ",)
 EXIT_CODES = {
     "stage run": (0, 1),
     "stage exam": (0, 1),
-    "curriculum run": (0, 1),
-    "curriculum resume": (0, 1),
-    "curriculum exam": (0, 1),
     "doctor": (0, 1),
 }
-SHOWS_THE_MACHINE = (*TRAINS, "doctor", "session import", "report show", "curriculum status")
+SHOWS_THE_MACHINE = (*TRAINS, "doctor", "session import", "report")
 """Commands whose output depends on the machine or the size: it is not compared."""
 
 
@@ -121,11 +118,13 @@ def run(words: list[str], shown: list[str]) -> None:
     if name.startswith(NEEDS_NETWORK):
         return
     words = [at_size_tiny(word) for word in words]
-    if name in ("stage run", "curriculum run") and "--help" not in words:
-        words = with_option(with_option(words, "--size", "tiny"), "--minutes", "0.2" if "--minutes" in words else None)
+    if name == "stage run" and "--help" not in words:
+        words = with_option(
+            with_option(words, "--config", "tiny"), "--minutes", "0.2" if "--minutes" in words else None
+        )
         words += ["--set", "exam.episodes_scale=0.02"]  # no page shows a score
         # Two stages: all six take minutes, as each takes the exams of the earlier ones.
-        words += ["memory"] * (name == "curriculum run")
+        words = [one for word in words for one in (("reflex", "memory") if word == "all" else (word,))]
     for before, word in itertools.pairwise(words):
         if before != "--out":
             make_file(Path(word.rpartition("=")[2]))  # video_file=walk.mp4
@@ -136,7 +135,7 @@ def run(words: list[str], shown: list[str]) -> None:
     allowed = EXIT_CODES.get(name, (2,) if any("did you mean" in line for line in shown) else (0,))
     assert not fault, f"{where}: {fault}"
     assert result.exit_code in allowed, f"{where} ended with {result.exit_code}:\n{text}"
-    if name not in SHOWS_THE_MACHINE:
+    if not name.startswith(SHOWS_THE_MACHINE):
         assert not (missing := not_printed(text, shown)), f"{where} does not print {missing!r} but\n{text}"
 
 
@@ -262,6 +261,12 @@ def test_every_configuration_key_is_documented() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     missing = [row for row in configuration_rows() if row not in text]
     assert not missing, "docs/configuration.md is stale; its table needs these rows:\n" + "\n".join(missing)
+
+
+def test_every_key_of_a_life_is_on_its_page() -> None:
+    text = (ROOT / "docs" / "live.md").read_text(encoding="utf-8")
+    missing = [key for key in known_keys(LiveConfig) if key != "extends" and f"`{key}`" not in text]
+    assert not missing, f"docs/live.md lacks {', '.join(missing)}"
 
 
 def configuration_rows() -> list[str]:

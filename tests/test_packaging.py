@@ -98,7 +98,7 @@ def test_wheel_holds_every_data_file_and_no_test(elsewhere: Elsewhere) -> None:
 def test_stages_and_configurations_are_found_from_another_folder(elsewhere: Elsewhere) -> None:
     where = elsewhere.run(elsewhere.python, "-c", "import devmind; print(devmind.__file__)").stdout
     assert where.startswith(str(elsewhere.python.parent.parent)), f"not the installed devmind: {where}"
-    listed = elsewhere.devmind("stage", "list")
+    listed = elsewhere.devmind("stage", "show")
     assert listed.returncode == 0, listed.stdout
     assert "reflex" in listed.stdout
     assert "warmth" in listed.stdout
@@ -122,7 +122,7 @@ def test_foreign_package_passes_its_own_checks(elsewhere: Elsewhere) -> None:
 
 
 def test_stage_of_a_foreign_package_runs_to_its_report(elsewhere: Elsewhere) -> None:
-    ran = elsewhere.devmind("stage", "run", "warmth", "--size", "tiny", "--out", "run")
+    ran = elsewhere.devmind("stage", "run", "warmth", "--config", "tiny", "--out", "run")
     assert ran.returncode == 0, ran.stdout
     report = elsewhere.folder / "run" / "reports" / "warmth" / "report.html"
     assert "warmth" in report.read_text(encoding="utf-8")
@@ -135,7 +135,7 @@ def test_example_package_passes_its_own_checks_and_its_gate(elsewhere: Elsewhere
     command = (elsewhere.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
     tested = elsewhere.run(*command, cwd=elsewhere.plugin.with_name(package))
     assert tested.returncode == 0, tested.stdout
-    ran = elsewhere.devmind("stage", "run", stage, "--size", "tiny", "--out", f"run-{package}")
+    ran = elsewhere.devmind("stage", "run", stage, "--config", "tiny", "--out", f"run-{package}")
     assert ran.returncode == 0, ran.stdout  # the exit code is the verdict of the gate
     report = elsewhere.folder / f"run-{package}" / "reports" / stage / "report.html"
     assert stage in report.read_text(encoding="utf-8")

@@ -202,8 +202,8 @@ class Agent(EncoderHolder, PreTrainedModel):
             options: keyword arguments of the head's class, as JSON; they are saved in the config.
             recalls: it is taught to answer from recalled memories; sleep moves such answers into the weights.
             labels: names of the classes of a head that chooses; names in memories are compared with them.
-            standby: it answers only where it is named (`standing`, `--answers`), so the heads that acted before still
-                do.
+            standby: it answers only where it is named (`standing`, the key `answers`), so the heads that acted before
+                still do.
 
         Raises:
             PluginError: there is no such part, the name is taken, or the tap's sense has no encoder.

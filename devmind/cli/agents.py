@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING
 
 from devmind.cli import show
 from devmind.cli.house import complain
@@ -65,28 +63,6 @@ def agents_like(incomplete: str) -> list[str]:
     milestones = [str(path.parent) for path in RUNS.glob("**/milestones/*/config.json")]
     folders = [f"{path}/" for path in Path().glob(f"{escape(incomplete)}*") if path.is_dir()]
     return [name for name in [*raised(), *milestones, *folders] if name.startswith(incomplete)]
-
-
-def agent_option(means: str) -> Any:
-    """The option --agent with the help `means`."""
-    return typer.Option("--agent", metavar="DIR", callback=named_agent, autocompletion=agents_like, help=means)
-
-
-def raised_through(stage: str) -> str:
-    """The help of --agent for a command that calls `taught_agent` with `stage`."""
-    return (
-        f"Saved agent, or one that comes with devmind; else the newest milestone in ./checkpoints that has been "
-        f"through {stage}, else the one that comes with devmind and has."
-    )
-
-
-AgentOption = Annotated[
-    Path | None,
-    agent_option(
-        "Saved agent, or one that comes with devmind ('newborn', 'after-memory' and so on to 'after-voice'); else the "
-        "newest milestone in ./checkpoints, else the newborn."
-    ),
-]
 
 
 def agent_folder(given: Path | None) -> Path:

@@ -16,7 +16,6 @@ try:
 
     from devmind.cli import (
         config,
-        curriculum,
         data,
         demo,
         doctor,
@@ -68,22 +67,20 @@ def root(
 
 
 app.add_typer(stage.app, name="stage")
-app.add_typer(curriculum.app, name="curriculum")
 app.add_typer(session.app, name="session")
 app.add_typer(memory.app, name="memory")
-app.add_typer(sensors.app, name="sensors")
-app.add_typer(report.app, name="report")
 app.add_typer(config.app, name="config")
 app.add_typer(plugins.app, name="plugins")
-app.add_typer(data.app, name="data")
 app.command("demo")(demo.demo)
 app.command("hello")(live.hello)
 app.command("live")(live.live)
 app.command("teach")(names.teach)
 app.command("name")(names.name)
-app.command("forget")(names.forget)
 app.command("study")(study.study)
 app.command("watch")(watch.watch)
+app.command("data")(data.data)
+app.command("report")(report.report)
+app.command("sensors")(sensors.sensors)
 app.command("doctor")(doctor.doctor)
 app.command("new")(new.new)
 

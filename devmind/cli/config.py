@@ -9,43 +9,45 @@ import typer
 
 from devmind.cli import show
 from devmind.cli.house import group
-from devmind.cli.settings import SetOption
+from devmind.cli.options import SetOption
 
 if TYPE_CHECKING:
-    from devmind.config import RunConfig
+    from devmind.config import LiveConfig, RunConfig
 
-app = group("The configuration of a run: show.")
+app = group("The configuration of a run or a life: show.")
 
 
 @app.command("show")
 def show_(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="A configuration by name or file.")] = "nursery",
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="A configuration by name or file; live: that of a life.")
+    ] = "nursery",
     sets: SetOption = None,
     explain: Annotated[bool, typer.Option("--explain", help="Every key with its value, origin and meaning.")] = False,
 ) -> None:
     """Print a configuration with everything it extends, as YAML."""
     import yaml
 
-    from devmind.config import load, named
+    from devmind.config import LIVE, LiveConfig, RunConfig, load_as, named
 
-    config = load(name, sets=sets or ())
+    config = load_as(LiveConfig if name == LIVE else RunConfig, name, sets=sets or ())
     if explain:
         show.table(("key", "value", "from", "meaning"), explained(config, name, sets or ()))
-        show.line(f"\nConfigurations: {', '.join(named())}. Change a key with --set KEY=VALUE.")
+        show.line(f"\nConfigurations: {', '.join(named())}; of a life: {LIVE}. Change a key with --set KEY=VALUE.")
     else:
         print(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False), end="")
 
 
-def explained(config: RunConfig, name: str, sets: Sequence[str]) -> list[tuple[str, str, str, str]]:
+def explained(config: RunConfig | LiveConfig, name: str, sets: Sequence[str]) -> list[tuple[str, str, str, str]]:
     """One row for each key: name, value, origin ('default', a file's name, '--set'), and meaning with the default."""
-    from devmind.config import known_keys, put_sets, validate
+    from devmind.config import known_keys, put_sets, validate_as
 
-    values, defaults = config.model_dump(mode="json"), validate({}).model_dump(mode="json")
+    values, defaults = config.model_dump(mode="json"), validate_as(type(config), {}).model_dump(mode="json")
     typed: dict[str, Any] = {}
     put_sets(typed, sets)
     layers = [("--set", typed), *_files(name)]
     rows = []
-    for known, meaning in known_keys().items():
+    for known, meaning in known_keys(type(config)).items():
         named = list(values[known.partition(".")[0]]) if "NAME" in known else []
         for key in [known.replace("NAME", one) for one in named] or [known]:
             origin = next((label for label, layer in layers if _at(layer, key) is not _ABSENT), "default")

@@ -8,10 +8,10 @@ from typing import Any
 import typer
 
 from devmind.cli import show
-from devmind.cli.serving import OpenOption, has_desktop, open_browser
+from devmind.cli.serving import has_desktop, open_browser
 
 
-def demo(open_: OpenOption = True) -> None:
+def demo() -> None:
     """Show in 90 seconds, on a clip and without devices, how it is taught, killed, woken and told to forget.
 
     A thing gets a name by one press and is known again elsewhere, a stranger is not; the process is killed and woken
@@ -21,13 +21,13 @@ def demo(open_: OpenOption = True) -> None:
     """
     from devmind.live.demonstration import Demonstration
 
-    page = _open_page if open_ and has_desktop() else None
+    page = _open_page if has_desktop() else None
     raise typer.Exit(0 if Demonstration(show.line, _exam, page).run() else 1)
 
 
 def _open_page(address: str) -> None:
     show.door(address)
-    open_browser(address, True)
+    open_browser(address)
 
 
 def _exam() -> Mapping[str, Any]:

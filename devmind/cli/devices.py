@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from inspect import signature
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import typer
 
@@ -61,20 +61,6 @@ def make_sensor(words: str) -> Any:
         raise ConfigError(f"The sensor '{name}' {has}; write {example}.") from None
 
 
-CameraOption = Annotated[
-    str | None,
-    typer.Option("--camera", metavar="SOURCE", help="Index, address or file, a sensor's name, or none; else 0."),
-]
-MicOption = Annotated[
-    str | None,
-    typer.Option("--mic", metavar="SOURCE", help="Part of a device's name, a sensor's name, or none; else default."),
-]
-SensorOption = Annotated[
-    list[str] | None,
-    typer.Option("--sensor", metavar="NAME[=SOURCE]", help="A further sensor of 'devmind sensors list'; repeatable."),
-]
-
-
 @dataclass(frozen=True)
 class Doors:
     """The sensors of a command, not opened yet.
@@ -105,7 +91,7 @@ def doors(camera_words: str | None, mic_words: str | None, others: Sequence[str]
     senses: dict[str, str] = {}
     for name, sensor in sensors.items():
         if not hasattr(sensor, "sense"):
-            raise ConfigError(f"'{name}' senses nothing, it acts; see 'devmind sensors list'.")
+            raise ConfigError(f"'{name}' senses nothing, it acts; see 'devmind sensors'.")
         if sensor.sense in senses:
             both = f"'{senses[sensor.sense]}' and '{name}'"
             raise ConfigError(f"Each sense may have one sensor, and {both} both give {sensor.sense}; leave one out.")
@@ -213,7 +199,7 @@ class Complaints:
 def check_sensed(room: Any) -> None:
     """Exit with code 1 if this machine's sensors gave nothing in a whole life."""
     if not was_sensed(room):
-        complain("Nothing was ever sensed; 'devmind sensors list' shows what there is here.")
+        complain("Nothing was ever sensed; 'devmind sensors' shows what there is here.")
         raise typer.Exit(1)
 
 
@@ -237,7 +223,7 @@ def ear(words: str) -> Any:
 
 
 def voice(words: str) -> Any:
-    """The speaker of `--speaker`: 'default', a plugin by name, else the name of a device; None for 'none'."""
+    """The speaker of the key `speaker`: 'default', a plugin by name, else the name of a device; None for 'none'."""
     return None if words == NO_DEVICE else _named(VOICES.get(words, words), "speaker")
 
 

@@ -14,7 +14,7 @@ MARKS = {True: ("ok", "green"), False: ("mend", "bold red"), None: ("info", "dim
 
 
 def doctor(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for runs.")] = Path("checkpoints"),
+    out: Annotated[Path, typer.Argument(metavar="[OUT]", help="Folder for runs.")] = Path("checkpoints"),
 ) -> None:
     """Check Python, packages, device, disk, sound and cameras; exit 1 if something needs repair."""
     failed = 0

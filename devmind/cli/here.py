@@ -43,7 +43,7 @@ def cameras() -> Found:
     A camera has several nodes there, and only the first one (index 0) gives pictures.
     """
     if not sys.platform.startswith("linux"):
-        return Found(why="this system tells only when one is opened: devmind sensors test webcam")
+        return Found(why="this system tells only when one is opened: devmind sensors webcam")
     found = []
     for node in sorted(DEVICES.glob("video*"), key=lambda node: (len(node.name), node.name)):
         if (_said(node, "index") or "0") == "0":

@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command as click_command
 
 from devmind import plugins
-from devmind.cli import show
+from devmind.cli import renamed, show
 from devmind.errors import DevmindError, nearest, without_library, without_secrets
 
 REFUSALS = {
@@ -41,8 +41,8 @@ EXPECTED = {
 
 
 PANELS = {
-    "Meet": "demo hello live teach name forget say hear echo play solve navigate plan",
-    "Raise": "stage curriculum study watch data demos config",
+    "Meet": "demo hello live teach name say hear play solve navigate plan",
+    "Raise": "stage study watch data config",
     "Look": "report memory session sensors doctor",
     "Extend": "new plugins procedures",
 }
@@ -105,7 +105,8 @@ class HouseGroup(TyperGroup):
         own = super().list_commands(ctx)
         if ctx.parent:
             return own
-        every, ranks = dict.fromkeys([*own, *plugins.available("commands")]), list(PANEL_OF)
+        of_plugins = (name for name in plugins.available("commands") if name not in renamed.COMMANDS)
+        every, ranks = dict.fromkeys([*own, *of_plugins]), list(PANEL_OF)
         return sorted(every, key=lambda name: ranks.index(name) if name in PANEL_OF else len(ranks))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -119,8 +120,10 @@ class HouseGroup(TyperGroup):
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command to run; if there is none, DevmindError names the nearest."""
+        """The command to run; if there is none, DevmindError says what it has become, or names the nearest."""
         known = self.list_commands(ctx)
+        if ctx.parent is None and (said := renamed.new_command(args)):
+            raise DevmindError(said)
         if args[0] not in known and not args[0].startswith("-"):
             raise DevmindError(f"There is no command '{_after(ctx, args[0])}'{nearest(args[0], known)}")
         name, command, rest = super().resolve_command(ctx, args)
@@ -212,6 +215,8 @@ def _usage_sentence(error: Any) -> str:
     option = getattr(error, "option_name", None)
     if context and option and hasattr(error, "possibilities"):
         known = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
+        if said := renamed.new_option(_after(context, "").strip(), option):
+            return said
         where = f"devmind {_after(context, '')}".strip()
         return f"'{where}' has no option '{option}'{nearest(option, [*known, '--help'])}"
     said = error.format_message().rstrip(".")

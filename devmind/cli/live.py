@@ -11,84 +11,40 @@ import typer
 
 from devmind import plugins
 from devmind.cli import show
-from devmind.cli.agents import RUNS, AgentOption, agent_folder, agent_option, said_as
-from devmind.cli.devices import (
-    NO_DEVICE,
-    CameraOption,
-    Doors,
-    MicOption,
-    SensorOption,
-    check_sensed,
-    doors,
-    opened,
-    voice,
-)
+from devmind.cli.agents import RUNS, agent_folder, said_as
+from devmind.cli.devices import Doors, check_sensed, doors, opened, voice
 from devmind.cli.house import Terminated, complain
-from devmind.cli.memory_files import MemoryOption, named_place
+from devmind.cli.options import (
+    AgentOption,
+    CameraOption,
+    LiveSetOption,
+    MemoryOption,
+    MicOption,
+    OwnMemoryOption,
+    PrivateOption,
+    SensorOption,
+    agent_option,
+)
 from devmind.cli.paths import existing, user_data, writable_file
-from devmind.cli.serving import OpenOption, PortOption, SecondsOption, open_browser
-from devmind.errors import ConfigError, nearest
+from devmind.cli.serving import open_browser
+from devmind.cli.settings import live_config
+from devmind.errors import ConfigError
 
 if TYPE_CHECKING:
     from devmind.acting.directing import Director
+    from devmind.config import LiveConfig
     from devmind.live.life import Life
     from devmind.live.loop import LiveLoop, LiveSummary
-    from devmind.live.options import LiveOptions
     from devmind.live.rerun import RerunViewer
     from devmind.worlds.world_room import WorldRoom
 
 SHOW_EVERY_S = 1.0
-RERUN = "rerun"
 PLAN = "plan"
 """The suffix of plan files; a name without it means a packaged one."""
+TAPE = ".mcap"
+"""The suffix of a recording that serves as a world."""
 WAKING = f"waking up: {show.LOADING}"
 """Printed before the heavy imports, which take most of the time."""
-
-SpeakerOption = Annotated[
-    str, typer.Option("--speaker", metavar="SOURCE", help="Plays the agent's sound: default, or a device's name.")
-]
-WorldOption = Annotated[
-    str | None, typer.Option("--world", metavar="NAME[:LEVEL]", help="A simulated world, such as nursery:handle/push.")
-]
-AnswersOption = Annotated[
-    list[str] | None,
-    typer.Option("--answers", metavar="EFFECTOR=HEAD", help="This head acts, whatever its exam says; may be repeated."),
-]
-PlansOption = Annotated[
-    Path | None, typer.Option("--plans", metavar="FILE", help="A plan file of procedures that direct the agent.")
-]
-PrivateOption = Annotated[
-    bool, typer.Option("--private", help="Write nothing to a disk: memory in RAM, no recording, no learning.")
-]
-BindOption = Annotated[
-    str | None,
-    typer.Option(
-        "--bind", metavar="ADDRESS", help="Listen there, as on 0.0.0.0 in a container; --host stays the page's name."
-    ),
-]
-CertOption = Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="TLS certificate (PEM).")]
-KeyOption = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The certificate's private key.")]
-ViewerOption = Annotated[
-    str | None, typer.Option("--viewer", metavar="rerun", help="Show the life in Rerun as well; extra 'viewer'.")
-]
-BrowserCameraOption = Annotated[
-    str, typer.Option("--camera", metavar="SOURCE", help="browser: the page's; or as for 'devmind live'.")
-]
-BrowserMicOption = Annotated[
-    str, typer.Option("--mic", metavar="SOURCE", help="browser: the page's; or as for 'devmind live'.")
-]
-LiveSetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of configs/live.yaml.")
-]
-OwnMemoryOption = Annotated[
-    str | None,
-    typer.Option(
-        "--memory",
-        metavar="PLACE",
-        callback=lambda place: place if place is None else named_place(place),
-        help="Long-term memory; by default your own, wherever you start.",
-    ),
-]
 
 
 def hello(
@@ -98,14 +54,9 @@ def hello(
     agent: Annotated[
         Path | None, agent_option("Whose ages --age counts; else the newest childhood's in ./checkpoints.")
     ] = None,
-    camera_: BrowserCameraOption = "browser",
-    mic: BrowserMicOption = "browser",
     memory: OwnMemoryOption = None,
     private: PrivateOption = False,
-    bind: BindOption = None,
-    port: PortOption = 0,
-    open_: OpenOption = True,
-    seconds: SecondsOption = None,
+    sets: LiveSetOption = None,
 ) -> None:
     """Meet a newborn on a page; it sees and hears by the page's camera and microphone. It needs no training.
 
@@ -114,25 +65,13 @@ def hello(
     """
     if private and memory is not None:
         raise ConfigError("--private keeps everything in RAM, so it excludes --memory; leave one out.")
+    config = live_config(sets)
     folder, taught = _of_age(age, agent)
-    asked = doors(camera_, mic)
-    from devmind.live.options import LiveOptions
-
     kept = Path("memory") if private else _own_memory() if memory is None else memory
     show.line("private: nothing is kept" if private else f"what you teach it is kept in {show.place(str(kept))}")
     command = "devmind hello" + ("" if age is None else f" --age {age}") + (" --private" if private else "")
-    options = LiveOptions(
-        folder,
-        asked.sensors,
-        memory=kept,
-        private=private,
-        port=port,
-        details=asked.details,
-        command=command,
-        taught=taught,
-        bind=bind,
-    )
-    _live(options, seconds, open_)
+    asked = doors("browser", "browser")
+    _live(folder, asked, config, memory=kept, private=private, command=command, taught=taught)
 
 
 def _of_age(age: int | None, agent: Path | None) -> tuple[Path, bool]:
@@ -173,85 +112,49 @@ def live(
     camera_: CameraOption = None,
     mic: MicOption = None,
     sensor: SensorOption = None,
-    speaker: SpeakerOption = NO_DEVICE,
+    world: Annotated[
+        str | None,
+        typer.Option(
+            "--world",
+            metavar="NAME[:LEVEL]",
+            help="A simulated world, such as nursery:handle/push; or a recording (.mcap), as camera and microphone.",
+        ),
+    ] = None,
     record: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Record the session; nothing is kept without it.")
     ] = None,
-    learn: Annotated[bool, typer.Option("--learn", help="Learn from the recording in a second process.")] = False,
     private: PrivateOption = False,
-    demo: Annotated[
-        Path | None, typer.Option("--demo", metavar="SESSION", help="A recording instead of camera and microphone.")
-    ] = None,
-    world: WorldOption = None,
-    answers: AnswersOption = None,
-    procedures: PlansOption = None,
     memory: MemoryOption = "memory",
-    hz: Annotated[
-        float | None, typer.Option("--hz", min=1, max=50, metavar="N", help="Ticks a second; else 10.")
-    ] = None,
-    seconds: SecondsOption = None,
-    page: Annotated[bool, typer.Option("--page/--no-page", help="Serve the page; else a line a second.")] = True,
-    host: Annotated[
-        str, typer.Option("--host", metavar="HOST", help="Address of the page; any but this machine needs TLS.")
-    ] = "127.0.0.1",
-    bind: BindOption = None,
-    port: PortOption = 0,
-    cert: CertOption = None,
-    key: KeyOption = None,
-    viewer: ViewerOption = None,
-    open_: OpenOption = True,
     sets: LiveSetOption = None,
 ) -> None:
     """Let the agent live here and now: sense, answer, look around, and learn names on the page.
 
-    If a sense is missing, the loop continues without it.
+    If a sense is missing, the loop continues without it. 'devmind config show live --explain' lists the keys of --set,
+    such as seconds, learn, speaker, plans, answers and those of the page.
     """
     writable_file(record, "--record")
-    director = _director(procedures)
-    from devmind.config import LIVE, LiveConfig, load_as
-
-    config = load_as(LiveConfig, LIVE, {} if hz is None else {"hz": hz}, sets or ())
-    asked = _senses(world, demo, camera_, mic, sensor or ())
-    from devmind.live.options import LiveOptions
-
-    options = LiveOptions(
-        agent_folder(agent),
-        asked.sensors,
-        voice(speaker),
-        memory=memory,
-        record=record,
-        private=private,
-        learn=learn,
-        page=page,
-        host=host,
-        port=port,
-        tls=_tls(cert, key),
-        details=asked.details | ({"procedures": procedures.name} if procedures else {}),
-        config=config,
-        viewer=_viewer(viewer),
-        room=_world(world, config.hz),
-        answers=_answers(answers or ()),
-        director=director,
-        bind=bind,
-    )
-    _live(options, seconds, open_)
+    config = live_config(sets)
+    director = _director(config.plans)
+    asked = _senses(world, camera_, mic, sensor or ())
+    room = None if asked.sensors else _world(world, config.hz)
+    folder = agent_folder(agent)
+    _live(folder, asked, config, memory=memory, record=record, private=private, room=room, director=director)
 
 
-def _senses(world: str | None, demo: Path | None, camera_: str | None, mic: str | None, sensor: Sequence[str]) -> Doors:
+def _senses(world: str | None, camera_: str | None, mic: str | None, sensor: Sequence[str]) -> Doors:
     """The sensors of a life: those that were asked for, those that play a recording, or none in a simulated world."""
-    given = bool(camera_ or mic or sensor)
-    if world is not None and (demo or given):
-        raise ConfigError("A simulated world brings its senses: give --world, or --camera, --mic, --sensor, --demo.")
-    if demo is not None and given:
-        raise ConfigError("A recording brings its senses: give --demo, or --camera, --mic, --sensor.")
-    if world is not None:
-        return Doors({}, {"world": world})
-    return doors(camera_, mic, sensor) if demo is None else Doors(_tape(demo), {"demo": str(demo)})
+    if world is None:
+        return doors(camera_, mic, sensor)
+    if camera_ or mic or sensor:
+        raise ConfigError("A world or a recording brings its senses: give --world, or --camera, --mic, --sensor.")
+    return Doors(_tape(Path(world)), {"demo": world}) if world.endswith(TAPE) else Doors({}, {"world": world})
 
 
-def _director(file: Path | None) -> Director | None:
-    """The plugin that reads a file of --plans, chosen by the file's suffix; None without --plans."""
-    return None if file is None else plugins.load("procedures", file.suffix.removeprefix(".") or PLAN)(file)
+def _director(file: str | None) -> Director | None:
+    """The plugin that reads a plan file, chosen by the file's suffix; None without a file."""
+    if file is None:
+        return None
+    return plugins.load("procedures", Path(file).suffix.removeprefix(".") or PLAN)(Path(file))
 
 
 def _world(words: str | None, hz: float) -> WorldRoom | None:
@@ -265,45 +168,37 @@ def _world(words: str | None, hz: float) -> WorldRoom | None:
     return WorldRoom(rules_of(name, level or None), hz=hz)
 
 
-def _answers(asked: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The heads of --answers by effector, in their order."""
-    found: dict[str, tuple[str, ...]] = {}
-    for words in asked:
-        effector, is_given, head = words.partition("=")
-        if not is_given or not effector or not head:
-            raise ConfigError(f"--answers takes an effector and a head, such as reach=manipulate; got '{words}'.")
-        found[effector] = (*found.get(effector, ()), head)
-    return found
-
-
 def _viewer(name: str | None) -> RerunViewer | None:
     if name is None:
         return None
-    if name != RERUN:
-        raise ConfigError(f"There is no viewer '{name}'{nearest(name, [RERUN])}")
     from devmind.live.rerun import RerunViewer
 
     return RerunViewer()
 
 
-def _tls(cert: Path | None, key: Path | None) -> tuple[Path, Path] | None:
-    if (cert is None) != (key is None):
-        raise ConfigError("A certificate needs its private key: give both --cert and --key, or neither.")
-    existing(cert, "--cert", "file")
-    existing(key, "--key", "file")
-    return (cert, key) if cert and key else None
-
-
-def _tape(demo: Path) -> dict[str, Any]:
-    existing(demo, "--demo", "file")
+def _tape(recording: Path) -> dict[str, Any]:
+    existing(recording, "--world", "file")
     from devmind.live.demo import Tape, TapeCamera, TapeMicrophone
 
-    tape = Tape(demo)
+    tape = Tape(recording)
     players = {"sight": TapeCamera, "sound": TapeMicrophone}
     return {sense: player(tape) for sense, player in players.items() if sense in tape.senses}
 
 
-def _live(options: LiveOptions, seconds: float | None, open_: bool) -> None:
+def _live(folder: Path, asked: Doors, config: LiveConfig, **given: Any) -> None:
+    """Live until the time is up or Ctrl-C.
+
+    Args:
+        folder: of the agent.
+        given: further options (`LiveOptions`).
+    """
+    for file, key in ((config.page.cert, "page.cert"), (config.page.key, "page.key")):
+        existing(Path(file) if file else None, key, "file")
+    from devmind.live.options import LiveOptions
+
+    details = asked.details | ({"procedures": Path(config.plans).name} if config.plans else {})
+    speaker, viewer = voice(config.speaker), _viewer(config.viewer)
+    options = LiveOptions(folder, asked.sensors, speaker, config=config, details=details, viewer=viewer, **given)
     options.check()
     show.line(WAKING)
     with ExitStack() as stack:
@@ -311,29 +206,30 @@ def _live(options: LiveOptions, seconds: float | None, open_: bool) -> None:
         from devmind.live.opening import open_life
 
         life, server = stack.enter_context(open_life(options))
-        if options.viewer:
-            show.line(f"see it in Rerun: {options.viewer.address}")
-            show.line(f"or in Rerun's own program: rerun --connect {options.viewer.stream}")
+        if viewer:
+            show.line(f"see it in Rerun: {viewer.address}")
+            show.line(f"or in Rerun's own program: rerun --connect {viewer.stream}")
         if server:
             show.door(server.address)
             show.line("It works once, in one browser; Ctrl-C ends the life.")
             if options.is_open:
                 complain(
-                    f"Note: it listens on {options.bind} without TLS: whoever is on the way to port {server.port} can "
-                    "read along. Publish it to your own machine only, as 'docker run -p "
+                    f"Note: it listens on {config.page.bind} without TLS: whoever is on the way to port {server.port} "
+                    "can read along. Publish it to your own machine only, as 'docker run -p "
                     f"127.0.0.1:{server.port}:{server.port}' does; with another published port, open that one."
                 )
-            open_browser(server.address, open_)
+            if config.page.open:
+                open_browser(server.address)
         else:
             life.loop.watchers["telling"] = _Teller(life)
         life.loop.watchers["terminal"] = _PaceTeller(life.loop)
         for effector, heads in life.loop.unanswered().items() if options.room else ():
             complain(
                 f"Note: no head answers for '{effector}', because this agent has no exam scores that say which head "
-                f"may; name one: --answers {effector}={heads[0]}."
+                f"may; name one: --set answers.{effector}={heads[0]}."
             )
         try:
-            life.run(seconds)
+            life.run(config.seconds)
         except (KeyboardInterrupt, Terminated):
             show.line("stopped")
         files = life.recording.files if life.recording else []

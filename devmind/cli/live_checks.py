@@ -54,7 +54,7 @@ def camera() -> Check:
     """The cameras of this machine, and whether this user may open them."""
     if not sys.platform.startswith("linux"):
         mend = "the first use asks for leave; on a Mac: System Settings > Privacy & Security > Camera"
-        return Check("camera", None, "this system tells only when one is opened: devmind sensors test webcam", mend)
+        return Check("camera", None, "this system tells only when one is opened: devmind sensors webcam", mend)
     nodes = sorted(DEVICES.glob("video*"))
     if not nodes:
         return Check("camera", None, "none is connected")

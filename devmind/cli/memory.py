@@ -11,24 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import memory_files, show, sleeping
-from devmind.cli.agents import AgentOption, agent_folder, describer
+from devmind.cli.agents import agent_folder, describer
 from devmind.cli.house import complain, group
-from devmind.cli.memory_files import (
-    Json,
-    MemoryOption,
-    Rebuild,
-    describing,
-    erased,
-    opened,
-    show_where_traces_stay,
-)
-from devmind.cli.paths import existing
+from devmind.cli.memory_files import describing, erased, opened, show_where_traces_stay
+from devmind.cli.options import AgentOption, JsonOption, MemoryOption
+from devmind.cli.paths import existing, existing_files
 from devmind.errors import ConfigError, StoreError, nearest
 
 if TYPE_CHECKING:
     from devmind.memory import Entry, Facts, Key, Memory
 
-app = group("Long-term memory: list it, look into it, ask it, forget, export and check it.")
+app = group("Long-term memory: look into it, ask it, forget, export and check it.")
 app.command("export")(memory_files.export_file)
 app.command("import")(memory_files.import_file)
 app.command("check")(memory_files.check)
@@ -38,13 +31,33 @@ TRACES = (
     "Weights that have already slept on it keep what they learned: forgetting reaches files, not weights. Of a "
     "recording made meanwhile only the ticks that it points to are gone; delete that session file to have all gone."
 )
+FOUND, NEWEST = 8, 20
+"""Entries that are shown of a search, and without one."""
 NUMBERS = range(1, 2**63)
 """The numbers that a store can give to entries; it refuses to look up others."""
 
 
-@app.command()
-def stats(memory: MemoryOption = "memory", as_json: Json = False) -> None:
-    """Show the number of entries, their age and senses, and the memory's size."""
+@app.command("show")
+def show_(
+    number: Annotated[
+        int | None, typer.Argument(metavar="[ID]", help="An entry's number, as 'recall' prints it.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Also write the entry's picture and sound there.")
+    ] = None,
+    memory: MemoryOption = "memory",
+    as_json: JsonOption = False,
+) -> None:
+    """Show one entry with all its data; without ID, the number of entries, their age and senses, and the size."""
+    if number is None and out is not None:
+        raise ConfigError("--out writes what one entry has; name it: devmind memory show ID --out DIR.")
+    if number is None:
+        _statistics(memory, as_json)
+    else:
+        _entry(number, out, memory, as_json)
+
+
+def _statistics(memory: str, as_json: bool) -> None:
     with opened(memory) as mind:
         from devmind.memory import folder_of
         from devmind.memory.stats import statistics
@@ -73,77 +86,15 @@ def stats(memory: MemoryOption = "memory", as_json: Json = False) -> None:
     show.table(("what", ""), rows)
 
 
-@app.command("list")
-def list_(
-    count: Annotated[int, typer.Option("--count", "-k", min=1, metavar="N", help="Most entries to show.")] = 20,
-    memory: MemoryOption = "memory",
-    as_json: Json = False,
-) -> None:
-    """Show the newest entries with their numbers, and how many there are; they do not count as recalled."""
-    with opened(memory) as mind:
-        facts = mind.store.facts()
-        found = mind.get(_newest(facts, count))
-    _print(found, as_json, nothing="no entry yet")
-    if not as_json and len(facts.ids) > len(found):
-        show.line(f"the newest {len(found)} of {show.entries(len(facts.ids))}; --count N shows more")
-
-
-def _newest(facts: Facts, count: int) -> list[int]:
-    return [
-        number for _, number in sorted(zip(facts.time_s.tolist(), facts.ids.tolist(), strict=True))[: -count - 1 : -1]
-    ]
-
-
-@app.command()
-def recall(
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="WORDS", help="Part of a name, or of what was said.")
-    ] = None,
-    image: Annotated[Path | None, typer.Option("--image", metavar="FILE", help="A picture to search by.")] = None,
-    sound: Annotated[Path | None, typer.Option("--sound", metavar="FILE", help="A sound to search by.")] = None,
-    count: Annotated[int, typer.Option("--count", "-k", min=1, metavar="N", help="Most entries to show.")] = 8,
-    agent: AgentOption = None,
-    rebuild: Rebuild = False,
-    memory: MemoryOption = "memory",
-    as_json: Json = False,
-) -> None:
-    """Search memory by words, a picture, a sound; with several, for entries like the picture that have the words.
-
-    WORDS are searched as one phrase. A search by words alone shows the newest entries first and needs no agent. Each
-    entry found counts as recalled once more.
-    """
-    text = " ".join(words or []).strip()
-    if not (text or image or sound):
-        raise ConfigError("Ask by something: WORDS, --image FILE or --sound FILE.")
-    from devmind.memory import Filters
-
-    with opened(memory) as mind:
-        filters = Filters(words=text or None)
-        if image or sound:
-            found = mind.recall(_asked(mind, image, sound, agent, rebuild), count, filters)
-        else:
-            found = mind.get(_newest(mind.store.facts(filters), count))
-            mind.count(entry.id for entry in found)
-        mind.flush()
-    _print(found, as_json)
-
-
-@app.command("show")
-def show_entry(
-    number: Annotated[int, typer.Argument(metavar="ID", help="Its number, as 'list' and 'recall' print it.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Also write its picture and its sound there.")
-    ] = None,
-    memory: MemoryOption = "memory",
-    as_json: Json = False,
-) -> None:
-    """Show one entry with all its data."""
+def _entry(number: int, out: Path | None, memory: str, as_json: bool) -> None:
     if out is not None and out.exists():
         existing(out, "--out")
     with opened(memory) as mind:
         found = mind.get([number]) if number in NUMBERS else []
     if not found:
-        raise StoreError(f"There is no entry {number} in '{show.place(memory)}'; 'devmind memory list' prints numbers.")
+        raise StoreError(
+            f"There is no entry {number} in '{show.place(memory)}'; 'devmind memory recall' prints numbers."
+        )
     from devmind.memory.stats import as_plain, why_nothing, write_senses
 
     plain = as_plain(found[0])
@@ -156,6 +107,58 @@ def show_entry(
     show.table(("what", ""), [(key, _text(key, value)) for key, value in plain.items() if value not in (None, {}, "")])
     for file in files:
         show.path("written", file)
+
+
+@app.command()
+def recall(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="WORDS", help="Part of a name, or of what was said.")
+    ] = None,
+    like: Annotated[
+        list[Path] | None,
+        typer.Option("--like", metavar="FILE", help="A picture or a sound to search by; a second one is the other."),
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option("--count", "-k", min=1, metavar="N", help="Most entries to show; else 8 of a search, or 20."),
+    ] = None,
+    agent: AgentOption = None,
+    memory: MemoryOption = "memory",
+    as_json: JsonOption = False,
+) -> None:
+    """Show the newest entries; or those found by words, a picture, a sound, or by several of these together.
+
+    WORDS are searched as one phrase. A search by words alone shows the newest entries first and needs no agent. Each
+    entry found counts as recalled once more, but not those that are shown without a search.
+    """
+    text = " ".join(words or []).strip()
+    files = existing_files(like, "--like")
+    most = count or (FOUND if text or files else NEWEST)
+    from devmind.memory import Filters
+
+    with opened(memory) as mind:
+        filters = Filters(words=text or None)
+        facts = mind.store.facts(filters)
+        if files:
+            found = mind.recall(_asked(mind, files, agent), most, filters)
+        elif text:
+            found = mind.get(_newest(facts, most))
+            mind.count(entry.id for entry in found)
+        else:
+            found = mind.get(_newest(facts, most))
+        mind.flush()
+    if text or files:
+        _print(found, as_json)
+        return
+    _print(found, as_json, nothing="no entry yet")
+    if not as_json and len(facts.ids) > len(found):
+        show.line(f"the newest {len(found)} of {show.entries(len(facts.ids))}; --count N shows more")
+
+
+def _newest(facts: Facts, count: int) -> list[int]:
+    return [
+        number for _, number in sorted(zip(facts.time_s.tolist(), facts.ids.tolist(), strict=True))[: -count - 1 : -1]
+    ]
 
 
 @app.command()
@@ -207,7 +210,7 @@ def _by_number(mind: Memory, numbers: Sequence[int]) -> tuple[list[int], str]:
     there = set(mind.store.facts().ids.tolist())
     asked = dict.fromkeys(numbers)
     missing = ", ".join(str(number) for number in asked if number not in there)
-    sentence = f"There is no entry {missing}; 'devmind memory list' prints numbers." if missing else ""
+    sentence = f"There is no entry {missing}; 'devmind memory recall' prints numbers." if missing else ""
     return [number for number in asked if number in there], sentence
 
 
@@ -220,7 +223,7 @@ def _older_than(mind: Memory, age_s: float) -> tuple[list[int], str]:
     later = mind.store.facts(Filters(named=False, since_s=now_s)).ids.tolist()
     sentence = (
         f"By this machine's clock {show.entries(len(later))} are dated after now, perhaps because it was set back. "
-        "Their age is unknown, so they stay; 'devmind memory list' prints numbers, and 'devmind memory forget ID...' "
+        "Their age is unknown, so they stay; 'devmind memory recall' prints numbers, and 'devmind memory forget ID...' "
         "deletes them."
     )
     return ids, sentence if later else ""
@@ -238,20 +241,18 @@ def _by_text(mind: Memory, name: str | None, words: str | None) -> tuple[list[in
     return ids, f"Nothing has '{words}' in its name or its words; 'devmind memory recall' looks for words too."
 
 
-def _asked(mind: Memory, image: Path | None, sound: Path | None, agent: Path | None, rebuild: bool) -> dict[str, Key]:
-    """Keys of the picture and the sound, made by the memory's agent."""
-    for file, option in ((image, "--image"), (sound, "--sound")):
-        existing(file, option, "file")
+def _asked(mind: Memory, files: Sequence[Path], agent: Path | None) -> dict[str, Key]:
+    """Keys of the pictures and sounds in files, one of each sense, made by the memory's agent."""
     folder = agent_folder(agent)
     from devmind.live.remembering.example_files import examples_in
 
     senses: dict[str, Any] = {}
-    for file, sense in ((image, "sight"), (sound, "sound")):
-        shown = examples_in(file, [])[0].senses if file else {}
-        if file and sense not in shown:
-            raise ConfigError(f"'{file}' has no {sense}; give a file that has.")
-        senses |= {sense: shown[sense]} if file else {}
-    return describing(describer(folder), mind, rebuild).describe(senses)
+    for file in files:
+        shown = examples_in(file, [])[0].senses
+        if twice := sorted(shown.keys() & senses.keys()):
+            raise ConfigError(f"--like takes one {twice[0]} at a time, and '{file}' is a second one; leave one out.")
+        senses |= shown
+    return describing(describer(folder), mind, rebuild=False).describe(senses)
 
 
 def _print(found: Sequence[Entry], as_json: bool, nothing: str = "nothing is remembered of it") -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -12,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devmind.cli import show
+from devmind.cli.agents import describer
 from devmind.cli.house import complain
+from devmind.cli.options import JsonOption, MemoryOption, agent_option
 from devmind.cli.paths import existing
 from devmind.errors import ConfigError, KeptError, StoreError, TracesError
 
@@ -26,34 +27,6 @@ IN_A_SERVER = (
     "PostgreSQL's tables are written anew; its write-ahead log (pg_wal), archives of it, replicas and backups keep "
     "what was forgotten until the server lets them go: docs/postgres.md says how to shorten that."
 )
-
-
-def named_place(place: str) -> str:
-    """The value of --memory; an empty one is refused, as it would silently mean the current folder.
-
-    Raises:
-        ConfigError: it is empty, or a file.
-    """
-    if not place.strip():
-        raise ConfigError("--memory expects a folder or a database's URL; got nothing. Leave it out for ./memory.")
-    if os.path.exists(place) and not os.path.isdir(place):  # checked before heavy imports; a URL is no file
-        raise ConfigError(f"--memory expects a folder or a database's URL, and '{place}' is a file.")
-    return place
-
-
-MemoryOption = Annotated[
-    str,
-    typer.Option(
-        "--memory",
-        metavar="PLACE",
-        callback=named_place,
-        help="Long-term memory: a folder, made if missing and readable only by you, or a database's URL.",
-    ),
-]
-Rebuild = Annotated[
-    bool, typer.Option("--rebuild", help="Make all keys anew when they are another agent's; that one loses them.")
-]
-Json = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
 
 
 def export_file(
@@ -92,13 +65,19 @@ def check(
     mend: Annotated[
         bool, typer.Option("--mend", help="Rebuild what can be derived, and delete what is damaged beyond repair.")
     ] = False,
+    keys_of: Annotated[
+        Path | None,
+        agent_option("Make all keys anew by this agent, if they are another one's; that one loses them.", "--keys-of"),
+    ] = None,
     memory: MemoryOption = "memory",
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Read everything and compare it with its checksums; exits with 1 if a fault was found and not repaired."""
     with opened(memory, mend) as mind:
         faults = mind.store.check(mend=mend)
         entries = mind.store.sizes().entries
+        if keys_of and (mend or not faults):
+            describing(describer(keys_of), mind)
     if as_json:
         show.line(json.dumps({"entries": entries, "faults": faults, "mended": mend}))
     else:

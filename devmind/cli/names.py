@@ -1,4 +1,4 @@
-"""`devmind teach`, `devmind name`, `devmind forget`: names for pictures and sounds, from files."""
+"""`devmind teach`, `devmind name`: names for pictures and sounds, from files."""
 
 from __future__ import annotations
 
@@ -10,19 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import AgentOption, agent_folder, describer
+from devmind.cli.agents import agent_folder, describer
 from devmind.cli.house import complain
-from devmind.cli.memory_files import (
-    MemoryOption,
-    Rebuild,
-    describing,
-    is_missing,
-    opened,
-    opened_or_made,
-    show_where_traces_stay,
-)
+from devmind.cli.memory_files import describing, is_missing, opened_or_made
+from devmind.cli.options import AgentOption, MemoryOption
 from devmind.cli.paths import existing_files
-from devmind.errors import StoreError, TracesError
+from devmind.errors import StoreError
 
 if TYPE_CHECKING:
     from devmind.live.remembering.show_and_tell import ShowAndTell
@@ -35,9 +28,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is called; it
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pictures, sounds or videos.")]
 
 
-def teach(
-    name: Name, files: Files, agent: AgentOption = None, memory: MemoryOption = "memory", rebuild: Rebuild = False
-) -> None:
+def teach(name: Name, files: Files, agent: AgentOption = None, memory: MemoryOption = "memory") -> None:
     """Teach the agent a name for pictures and sounds by a few examples, without training.
 
     Each file is an example; a longer sound or video gives one for every five seconds. Earlier names stay.
@@ -47,7 +38,7 @@ def teach(
     name = proper_name(name)
     examples = [example for file in existing_files(files, "FILE") for _, example in _read(file)]
     show.line(LOADING, "dim")
-    with _child(agent, memory, rebuild) as child:
+    with _child(agent, memory) as child:
         for example in examples:
             child.teach(name, example)
         known = child.names.known()
@@ -57,11 +48,11 @@ def teach(
     show.line(f"memory: {show.place(memory)}")
 
 
-def name(files: Files, agent: AgentOption = None, memory: MemoryOption = "memory", rebuild: Rebuild = False) -> None:
+def name(files: Files, agent: AgentOption = None, memory: MemoryOption = "memory") -> None:
     """Print which taught name a picture or a sound has, or that it is unknown."""
     _taught(memory)
     examples = [(place, example) for file in existing_files(files, "FILE") for place, example in _read(file)]
-    with _child(agent, memory, rebuild) as child:
+    with _child(agent, memory) as child:
         if not child.names.known():
             raise StoreError(
                 f"No name was taught in '{show.place(memory)}'; teach one with 'devmind teach NAME FILE...'."
@@ -72,34 +63,12 @@ def name(files: Files, agent: AgentOption = None, memory: MemoryOption = "memory
                 show.line(f"{place}, {sense}: {_answer(answers.get(sense))}")
 
 
-def forget(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that was taught.")],
-    memory: MemoryOption = "memory",
-) -> None:
-    """Forget a name: its examples are deleted and overwritten on the disk."""
-    _taught(memory)
-    from devmind.memory import Names
-
-    name = name.strip()
-    with opened(memory) as mind:
-        names = Names(mind)
-        there = names.known().get(name, 0)
-        try:
-            names.forget(name, lambda sentence: complain(f"Note: {sentence}"))
-        except TracesError as error:  # they are deleted all the same
-            if not there:
-                raise
-            complain(f"Note: {error}")
-    show.line(f"{name}: {show.counted(there, 'example')} forgotten")
-    show_where_traces_stay(memory)
-
-
 @contextmanager
-def _child(agent: Path | None, memory: str, rebuild: bool) -> Iterator[ShowAndTell]:
+def _child(agent: Path | None, memory: str) -> Iterator[ShowAndTell]:
     """The agent with its memory open."""
     folder = agent_folder(agent)
     with opened_or_made(memory) as mind:
-        yield describing(describer(folder), mind, rebuild)
+        yield describing(describer(folder), mind, rebuild=False)
 
 
 def _read(file: Path) -> list[tuple[str, Moment]]:

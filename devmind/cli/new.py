@@ -14,7 +14,7 @@ from devmind.cli import show
 def new(
     kind: Annotated[str, typer.Argument(metavar="stage|sensor|world", help="The kind of package.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, as users type it.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder for the package.")] = Path("."),
+    out: Annotated[Path, typer.Argument(metavar="[OUT]", help="The folder for the package.")] = Path("."),
 ) -> None:
     """Write a small installable package that passes its check."""
     from devmind.scaffold import create

@@ -36,6 +36,19 @@ def user_data() -> Path:
         ) from error
 
 
+def named_place(place: str) -> str:
+    """The value of --memory; an empty one is refused, as it would silently mean the current folder.
+
+    Raises:
+        ConfigError: it is empty, or a file.
+    """
+    if not place.strip():
+        raise ConfigError("--memory expects a folder or a database's URL; got nothing. Leave it out for ./memory.")
+    if os.path.exists(place) and not os.path.isdir(place):  # checked before heavy imports; a URL is no file
+        raise ConfigError(f"--memory expects a folder or a database's URL, and '{place}' is a file.")
+    return place
+
+
 def existing(path: Path | None, option: str, kind: str = "folder") -> Path | None:
     """`path` if it exists and is a folder (or a file); None stays None.
 

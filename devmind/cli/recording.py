@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import show
-from devmind.cli.devices import CameraOption, MicOption, SensorOption, check_sensed, doors, opened, was_sensed
+from devmind.cli.devices import check_sensed, doors, opened, was_sensed
 from devmind.cli.house import Terminated, complain
-from devmind.cli.serving import SecondsOption
+from devmind.cli.options import CameraOption, LiveSetOption, MicOption, SensorOption
+from devmind.cli.settings import live_config
 from devmind.errors import ConfigError
 
 if TYPE_CHECKING:
     from devmind.sessions.background import BackgroundRecorder
     from devmind.worlds.room import Room
 
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
 SHOW_EVERY_S = 1.0
 DERIVED = ("periphery", "body")
 """Senses that a room derives from the camera's frame."""
@@ -28,29 +28,22 @@ def record(
     camera_: CameraOption = None,
     mic: MicOption = None,
     sensor: SensorOption = None,
-    seconds: SecondsOption = None,
-    hz: Annotated[float, typer.Option("--hz", min=1, max=50, metavar="N", help="Moments a second.")] = 10.0,
-    frames: Annotated[
-        bool, typer.Option("--frames/--no-frames", help="Keep the camera's whole frames too, as JPEGs.")
-    ] = True,
-    overwrite: OverwriteOption = False,
+    sets: LiveSetOption = None,
 ) -> None:
     """Record camera and microphone now, without an agent; a new part begins every ten minutes."""
-    asked = doors(camera_, mic, sensor or ())
+    config, asked = live_config(sets), doors(camera_, mic, sensor or ())
     if from_page := [name for name, one in asked.sensors.items() if hasattr(one, "accept")]:
         raise ConfigError(f"The browser as {' and '.join(from_page)} needs a page; use 'devmind live --record'.")
     from devmind.sessions.background import BackgroundRecorder
     from devmind.worlds.room import Room
 
     with opened(asked.sensors):
-        room = Room(asked.sensors, hz)
-        if overwrite and file.exists():
-            _await_sense(room, seconds)
+        room = Room(asked.sensors, config.hz, config.lag_s)
         with BackgroundRecorder(
-            file, source="room", tick_hz=hz, details=asked.details, overwrite=overwrite, names=room.names
+            file, source="room", tick_hz=config.hz, details=asked.details, names=room.names, rotate_s=config.rotate_s
         ) as recorder:
             try:
-                _record(room, recorder, seconds, frames)
+                _record(room, recorder, config.seconds, config.frames)
             except (KeyboardInterrupt, Terminated):
                 show.line("stopped")
     _sum_up(room, recorder)
@@ -59,22 +52,6 @@ def record(
             show.path("session", path)
         else:  # without a sense it is useless, and would block the next try
             path.unlink(missing_ok=True)
-    check_sensed(room)
-
-
-def _await_sense(room: Room, seconds: float | None) -> None:
-    """Wait until something is sensed, before a recording that exists is emptied.
-
-    Raises:
-        typer.Exit: the time was up before, or Ctrl-C came.
-    """
-    try:
-        _, info = room.reset()
-        while not was_sensed(room) and (seconds is None or info["time_s"] < seconds):
-            *_, info = room.step({})
-    except (KeyboardInterrupt, Terminated):
-        show.line("stopped")
-        raise typer.Exit(1) from None
     check_sensed(room)
 
 

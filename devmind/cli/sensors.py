@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -14,21 +14,40 @@ from devmind import plugins
 from devmind.cli import show
 from devmind.cli.devices import Complaints, argument, by_name, make_sensor, open_in
 from devmind.cli.here import Found, cameras, microphones
-from devmind.cli.house import complain, group
+from devmind.cli.house import complain
 from devmind.cli.paths import writable_file
 from devmind.errors import ConfigError, DevmindError, PluginError
 
 if TYPE_CHECKING:
     from devmind.worlds.probe import Probed
 
-app = group("Cameras, microphones and other senses: list, test.")
-USUAL = ("webcam", "microphone")
 PICTURE_ENDINGS = (".png", ".jpg")
 
 
-@app.command("list")
-def list_() -> None:
-    """Show this machine's cameras and microphones, and each installed sensor with what it gives or takes."""
+def sensors(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME[=SOURCE]", help="Sensors to watch, each with the device, file or address it reads."
+        ),
+    ] = None,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.5, max=3600, metavar="N", help="How long.")] = 5.0,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Write the last picture there (.png or .jpg).")
+    ] = None,
+) -> None:
+    """Show this machine's cameras, microphones and installed sensors; or watch some of them.
+
+    Without names, each sensor is listed with what it gives or takes. Of those named (as in 'devmind sensors webcam
+    microphone') it prints rate, jitter, losses, level and skew. Nothing that they see and hear is stored, except by
+    --save. Exit code 1: one of them gave nothing.
+    """
+    if names:
+        _watch(names, seconds, save)
+    _list()
+
+
+def _list() -> None:
     for what, find in (("camera", cameras), ("microphone", microphones)):
         _here(what, find())
     show.line()
@@ -45,21 +64,8 @@ def list_() -> None:
     show.table(("sensor", "gives or takes", "from"), rows)
 
 
-@app.command("test")
-def watch(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME[=SOURCE]", help="Sensors, each with the device, file or address it reads."),
-    ] = None,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.5, max=3600, metavar="N", help="How long.")] = 5.0,
-    save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Write the last picture there (.png or .jpg).")
-    ] = None,
-) -> None:
-    """Watch sensors (by default webcam and microphone) and print rate, jitter, losses, level and skew.
-
-    Nothing that they see and hear is stored, except by --save. Exit code 1: one of them gave nothing.
-    """
+def _watch(names: Sequence[str], seconds: float, save: Path | None) -> NoReturn:
+    """Print what the named sensors give in so many seconds; one that gives nothing makes the exit code 1."""
     if save and save.suffix not in PICTURE_ENDINGS:
         raise ConfigError(f"--save writes {' or '.join(PICTURE_ENDINGS)}; got '{save}'.")
     writable_file(save, "--save")
@@ -68,7 +74,7 @@ def watch(
     failed = False
     with ExitStack() as room:
         opened: dict[str, Any] = {}
-        for name, words in by_name(names or USUAL).items():
+        for name, words in by_name(names).items():
             try:
                 opened[name] = make_sensor(words)
                 open_in(room, name, opened[name])

@@ -1,4 +1,4 @@
-"""Pages that a command serves: their shared options, and one page from its opening to Ctrl-C.
+"""Pages that a command serves: one page from its opening to Ctrl-C.
 
 Commands of stages use this too: a stage provides its page's files and answers, and does not depend on the server.
 """
@@ -10,21 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
-
-import typer
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from devmind.cli import show
 from devmind.cli.house import Terminated
 
 if TYPE_CHECKING:
     from devmind.live.serving.conversation import PageLife
-
-SecondsOption = Annotated[
-    float | None, typer.Option("--seconds", min=0.1, metavar="N", help="How long; else until Ctrl-C.")
-]
-PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="Port of the page; 0: any.")]
-OpenOption = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser of this desktop.")]
 
 L = TypeVar("L", bound="PageLife")
 
@@ -37,9 +29,7 @@ class Publisher(Protocol):
 
 
 @contextmanager
-def served(
-    make: Callable[[Publisher], L], port: int, open_: bool, files: Mapping[str, bytes] | None = None
-) -> Iterator[L]:
+def served(make: Callable[[Publisher], L], port: int, files: Mapping[str, bytes] | None = None) -> Iterator[L]:
     """A page on this machine during the block; Ctrl-C ends the block.
 
     Args:
@@ -55,23 +45,22 @@ def served(
     with PageServer(life, hub, port=port, files=files) as server:
         show.door(server.address)
         show.line("It works once, in one browser; Ctrl-C ends it.")
-        open_browser(server.address, open_)
+        open_browser(server.address)
         try:
             yield life
         except (KeyboardInterrupt, Terminated):
             show.line("stopped")
 
 
-def wait(seconds: float | None) -> None:
-    """Wait for so many seconds; None: for ever."""
-    until_s = float("inf") if seconds is None else time.monotonic() + seconds
-    while (left_s := until_s - time.monotonic()) > 0:
-        time.sleep(min(1.0, left_s))
+def wait() -> None:
+    """Wait for Ctrl-C."""
+    while True:
+        time.sleep(1.0)
 
 
-def open_browser(address: str, wanted: bool) -> None:
+def open_browser(address: str) -> None:
     """Open a browser if there is a desktop; elsewhere a text browser would take over the terminal."""
-    if wanted and has_desktop():
+    if has_desktop():
         import webbrowser
 
         webbrowser.open(address)

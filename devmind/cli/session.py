@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import named_agent
 from devmind.cli.checking import check_life
 from devmind.cli.house import complain, group
+from devmind.cli.options import agent_option
 from devmind.cli.paths import existing
-from devmind.cli.recording import OverwriteOption, record
+from devmind.cli.recording import record
 from devmind.errors import ConfigError, some
 
 if TYPE_CHECKING:
@@ -21,12 +22,10 @@ if TYPE_CHECKING:
 
     from devmind.sessions.repair import Lost
 
-app = group("Recordings of senses and actions: record, import, info, replay, repair, export.")
+app = group("Recordings of senses and actions: record, import, show, replay, repair, export.")
 app.command()(record)
 
 Recording = Annotated[Path, typer.Argument(metavar="SESSION", help="A recording (.mcap).")]
-MOST_TICKS = 2**40
-"""Three thousand years at ten ticks a second."""
 
 
 @app.command("import")
@@ -42,7 +41,6 @@ def import_(
     topic: Annotated[
         str | None, typer.Option("--topic", metavar="NAME", help="Which pictures become sight, if there are several.")
     ] = None,
-    overwrite: OverwriteOption = False,
 ) -> None:
     """Make one recording from media or a robot's recording: 64x64 sight, 16 kHz sound, ten Moments a second."""
     for file in files:
@@ -50,15 +48,15 @@ def import_(
             existing(file, "FILE", "file")
     from devmind.sessions import import_any
 
-    made = import_any(files, out or _named_after(files[0]), topic=topic, overwrite=overwrite)
+    made = import_any(files, out or _named_after(files[0]), topic=topic)
     for sentence in made.warnings:
         complain(f"Note: {sentence}")
     show.line(f"{show.counted(made.ticks, 'Moment')} of {show.counted(len(files), 'file')}")
     show.path("session", made.path)
 
 
-@app.command()
-def info(session: Recording) -> None:
+@app.command("show")
+def show_(session: Recording) -> None:
     """Show the content of a recording."""
     existing(session, "SESSION", "file")
     from devmind.sessions import describe
@@ -90,21 +88,15 @@ def info(session: Recording) -> None:
 @app.command()
 def replay(
     session: Recording,
-    start: Annotated[int, typer.Option("--from", min=0, max=MOST_TICKS, metavar="TICK", help="First tick.")] = 0,
-    count: Annotated[
-        int | None, typer.Option("--count", min=1, max=MOST_TICKS, metavar="N", help="How many ticks; else all.")
+    ticks: Annotated[
+        str | None, typer.Option("--ticks", metavar="A-B", help="Ticks A to B only, or A- from A on; the first is 0.")
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Step the agent through it again and compare every action.")
     ] = False,
     agent: Annotated[
         Path | None,
-        typer.Option(
-            "--agent",
-            metavar="DIR",
-            callback=named_agent,
-            help="For --check: the agent, if the recording has not kept it.",
-        ),
+        agent_option("For --check: the agent, if the recording has not kept it."),
     ] = None,
     memory: Annotated[
         str | None, typer.Option("--memory", metavar="PLACE", help="For --check: the memory it recalled from.")
@@ -117,27 +109,26 @@ def replay(
     """
     existing(session, "SESSION", "file")
     if check:
-        if start or count:
-            raise ConfigError(
-                "--check begins where the recording begins, and takes all of it; leave out --from, --count."
-            )
+        if ticks is not None:
+            raise ConfigError("--check begins where the recording begins, and takes all of it; leave out --ticks.")
         return check_life(session, agent, memory)
     from devmind.sessions import replay as steps
 
-    stop, tick = None if count is None else start + count, -1
+    (start, stop), tick = _range(ticks), -1
     for tick, (moment, action) in enumerate(islice(steps(session), start, stop), start):
         flags = " ".join(name for name in ("first", "last", "terminal") if getattr(moment, name))
         did = f" -> {_values(action.effectors)}" if action else ""
         show.line(f"{tick:6d} {moment.time_s:8.2f} s  {_values(moment.senses)}{did} {flags}".rstrip())
     if start and tick < 0:
-        raise ConfigError(f"'{session}' has no tick {start}: --from is beyond its end.")
+        raise ConfigError(f"'{session}' has no tick {start}: --ticks is beyond its end.")
 
 
 @app.command()
 def repair(
     session: Recording,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The repaired copy.")] = None,
-    overwrite: OverwriteOption = False,
+    out: Annotated[
+        Path | None, typer.Argument(metavar="[OUT]", help="The repaired copy; else named after the recording.")
+    ] = None,
 ) -> None:
     """Copy the readable part of a cut or damaged recording into a complete one, and print what is lost.
 
@@ -147,7 +138,7 @@ def repair(
     from devmind.sessions import repair as mend
 
     target = out or session.with_name(f"{session.stem}-repaired.mcap")
-    done = mend(session, target, overwrite=overwrite)
+    done = mend(session, target)
     frames = f" and {show.counted(done.frames, 'frame')}" if done.frames else ""
     show.line(f"{show.counted(done.ticks, 'Moment')}{frames} kept")
     for lost in done.lost:
@@ -162,8 +153,9 @@ def repair(
 @app.command()
 def export(
     session: Recording,
-    target: Annotated[
-        Path | None, typer.Argument(metavar="[OUT]", help="The film, or a new folder; the same as --out.")
+    out: Annotated[
+        Path | None,
+        typer.Argument(metavar="[OUT]", help="The film, or a new folder; else named after the recording."),
     ] = None,
     to: Annotated[
         str,
@@ -173,22 +165,24 @@ def export(
             help="mkv: a film with sound and subtitles. wav: sound, pictures, words as files. lerobot: its dataset v3.",
         ),
     ] = "mkv",
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="PATH", help="The film, or a new folder; else named after the recording."),
-    ] = None,
-    overwrite: OverwriteOption = False,
 ) -> None:
     """Write a recording with all its parts in another format."""
     existing(session, "SESSION", "file")
-    if target and out:
-        raise ConfigError(f"Name what is written once: got OUT '{target}' and --out '{out}'.")
     from devmind.sessions.export import export as write
 
-    made, messages = write(session, to, target or out, overwrite=overwrite)
+    made, messages = write(session, to, out)
     for sentence in messages:
         complain(f"Note: {sentence}")
     show.path(to, made)
+
+
+def _range(text: str | None) -> tuple[int, int | None]:
+    """The first tick of '8-20' or '8-', and the one behind the last; None: all that follow."""
+    match = re.fullmatch(r"(\d{1,12})-(\d{0,12})", text or "0-")
+    first, last = (int(match[1]), match[2]) if match else (0, "")
+    if match is None or (last and int(last) < first):
+        raise ConfigError(f"--ticks expects ticks such as 8-20 or 8-, the smaller number first; got '{text}'.")
+    return first, int(last) + 1 if last else None
 
 
 def _missing(lost: Lost) -> str:

@@ -1,4 +1,4 @@
-"""The options that make a run's configuration, equal for every command that has them."""
+"""The configuration of a run or a life from its options, and what a command says when it is stopped."""
 
 from __future__ import annotations
 
@@ -6,86 +6,45 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING
 
 import typer
 
-from devmind.cli.agents import agent_option
 from devmind.cli.house import Terminated, complain, may_ask_hub
 from devmind.cli.paths import existing, existing_files
-from devmind.errors import ConfigError, nearest
+from devmind.errors import ConfigError
 
 if TYPE_CHECKING:
-    from devmind.config import RunConfig
+    from devmind.config import LiveConfig, RunConfig
 
-SizeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--size", metavar="nursery|child|adult", help="Size of the agent: for two CPU cores, one GPU, a 64 GB GPU."
-    ),
-]
-MinutesOption = Annotated[
-    float | None,
-    typer.Option("--minutes", metavar="M", help="Scale all lessons of a stage by one factor, to about M minutes here."),
-]
-CutOption = Annotated[
-    bool, typer.Option("--cut", help="End the stopped lesson where it is, and continue with the next one.")
-]
-SetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one configuration key; repeatable.")
-]
-ConfigOption = Annotated[
-    str | None,
-    typer.Option("--config", metavar="NAME", help="A configuration by name or file; by default the size's."),
-]
-SeedOption = Annotated[int | None, typer.Option("--seed", min=0, metavar="N", help="Root of every random number.")]
-DataOption = Annotated[
-    Path | None,
-    typer.Option("--data", metavar="DIR", help="Folder of labelled recordings ('devmind data get' makes one)."),
-]
-TextOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--text", metavar="FILE", help="UTF-8 text to read, in place of that of --data or the stage; repeatable."
-    ),
-]
-AgentOption = Annotated[
-    Path | None,
-    agent_option("Saved agent to begin with, or 'newborn'; else the newest that fits, else a packaged one."),
-]
-ExperienceOption = Annotated[
-    list[Path] | None,
-    typer.Option("--experience", metavar="SESSION", help="Recorded session to learn from without labels; repeatable."),
-]
-OutOption = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="Where the run is written; else a folder in ./checkpoints.")
-]
+
+def live_config(sets: Sequence[str] | None) -> LiveConfig:
+    """The configuration of a life.
+
+    Raises:
+        ConfigError: a key is unknown (the message names the nearest), or a value does not fit.
+    """
+    from devmind.config import LIVE, LiveConfig, load_as
+
+    return load_as(LiveConfig, LIVE, sets=sets or ())
 
 
 def run_config(
-    size: str | None = None,
+    name: str | None = None,
     minutes: float | None = None,
     sets: Sequence[str] | None = None,
-    name: str | None = None,
-    seed: int | None = None,
-    texts: Sequence[Path] | None = None,
 ) -> RunConfig:
-    """The configuration of a run; without `name`, the one with the size's name.
+    """The configuration of a run; by default that of size nursery.
 
     Raises:
-        ConfigError: a size, configuration or key is unknown (the message names the nearest), a value has the wrong
-            type, or one of `texts` does not exist.
+        ConfigError: a configuration or key is unknown (the message names the nearest), a value has the wrong type, or
+            one of the texts to read does not exist.
     """
     check_minutes(minutes)
-    from devmind.config import Size, load
+    from devmind.config import load
 
-    if size is not None and size not in get_args(Size):
-        raise ConfigError(f"There is no size '{size}'{nearest(size, get_args(Size))}")
-    changes: dict[str, Any] = {"size": size, "minutes": minutes, "seed": seed}
-    given = {key: value for key, value in changes.items() if value is not None}
-    if files := existing_files(texts, "--text"):
-        given["text.files"] = tuple(str(path) for path in files)
-    config = load(name or size or "nursery", given, sets or ())
+    config = load(name or "nursery", {} if minutes is None else {"minutes": minutes}, sets or ())
+    existing_files([Path(file) for file in config.text.files or ()], "text.files")
     may_ask_hub(config.trunk.pretrained)
     return config
 

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import RUNS, agent_folder, agent_option, packed_through
-from devmind.cli.memory_files import MemoryOption, describing, opened, refuse_missing
+from devmind.cli.agents import RUNS, agent_folder, packed_through
+from devmind.cli.memory_files import describing, opened, refuse_missing
+from devmind.cli.options import MemoryOption, agent_option
 from devmind.cli.settings import check_minutes, resumable, uncut
 
 OUT = "checkpoints/sleep"

@@ -1,4 +1,4 @@
-"""`devmind stage`: list, describe, run and examine stages."""
+"""`devmind stage`: show, run and examine stages, one or a whole childhood."""
 
 from __future__ import annotations
 
@@ -10,33 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from devmind import bounds, plugins
-from devmind.cli import show
+from devmind.cli import curriculum, show
 from devmind.cli.agents import RUNS, agent_folder
-from devmind.cli.agents import AgentOption as ExaminedOption
 from devmind.cli.house import group
-from devmind.cli.paths import writable_file
-from devmind.cli.settings import (
-    NEXT_LESSON,
+from devmind.cli.options import (
     AgentOption,
+    BeginnerOption,
     ConfigOption,
     CutOption,
     DataOption,
-    ExperienceOption,
-    MinutesOption,
     OutOption,
-    SeedOption,
     SetOption,
-    SizeOption,
-    TextOption,
-    data_folder,
-    resumable,
-    run_config,
-    run_inputs,
-    uncut,
 )
+from devmind.cli.paths import existing, existing_files, writable_file
+from devmind.cli.settings import NEXT_LESSON, data_folder, resumable, run_config, uncut
 from devmind.errors import CheckpointError, ConfigError, nearest
 
 if TYPE_CHECKING:
+    from devmind.config import RunConfig
     from devmind.curriculum.finished import RunResult
     from devmind.curriculum.gate import Gate, Threshold
     from devmind.curriculum.stage import Context, Stage
@@ -44,7 +35,10 @@ if TYPE_CHECKING:
 PLANNED_SIZE, PLANNED_ON = "nursery", "2 cores of 100 GFLOP/s (float32)"
 """The size and the machine for which lessons declare their minutes."""
 
-app = group("Stages of teaching: list, describe, run, exam.")
+app = group("Stages of teaching: show, run, exam.")
+
+ALL = "all"
+"""In place of stages: a whole childhood."""
 
 
 def stages_like(incomplete: str) -> list[str]:
@@ -59,16 +53,23 @@ def _skills_like(ctx: typer.Context, incomplete: str) -> list[str]:
     return [name for name in skills if name.startswith(incomplete)]
 
 
-StageName = Annotated[
-    str, typer.Argument(metavar="STAGE", autocompletion=stages_like, help="A stage of 'devmind stage list'.")
-]
+@app.command("show")
+def show_(
+    stage: Annotated[
+        str | None, typer.Argument(metavar="[STAGE]", autocompletion=stages_like, help="One of them, in full.")
+    ] = None,
+    config: ConfigOption = None,
+    sets: SetOption = None,
+) -> None:
+    """Show the installed stages in the order of a childhood, or what one of them requires, teaches and asks.
 
-
-@app.command("list")
-def list_() -> None:
-    """Show the installed stages in the order of a childhood: which stages each one needs, what it teaches, and the
-    verdict of its newest run in ./checkpoints.
+    Of each stage the list says which ones it needs, what it teaches, and the verdict of its newest run in
+    ./checkpoints. Of STAGE one sees the lessons with their budgets, and the skills with their gates.
     """
+    settings = run_config(config, sets=sets)
+    if stage is not None:
+        _describe(plugins.find("stages", stage).name, settings)
+        return
     every = plugins.available("stages")
     needs = {name: _needs(plugin) for name, plugin in every.items()}
     rows = [
@@ -85,7 +86,7 @@ def _needs(plugin: plugins.Plugin) -> tuple[str, ...]:
 
 
 def _as_in_a_childhood(needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Each stage after those that it needs, in the order of `curriculum run`."""
+    """Each stage after those that it needs, in the order of `stage run all`."""
     required = {name for some in needs.values() for name in some}
     order: dict[str, None] = {}
 
@@ -110,16 +111,7 @@ def _verdict(stage: str) -> str:
     return f"{'passed' if newest.verdict.passed else 'failed'}, size {newest.run.size}"
 
 
-@app.command()
-def describe(
-    stage: StageName,
-    size: SizeOption = None,
-    config: ConfigOption = None,
-    sets: SetOption = None,
-) -> None:
-    """Show a stage's requirements, its lessons with their budgets, and its skills with their gates."""
-    settings = run_config(size, None, sets, config)
-    plugins.find("stages", stage)
+def _describe(stage: str, settings: RunConfig) -> None:
     from devmind.curriculum.stage import check_lessons
     from devmind.curriculum.start import load_stage, make_context
 
@@ -163,16 +155,30 @@ def _threshold(threshold: Threshold) -> str:
 @app.command()
 def run(
     ctx: typer.Context,
-    stage: StageName,
-    agent: AgentOption = None,
-    size: SizeOption = None,
-    minutes: MinutesOption = None,
-    sets: SetOption = None,
+    stages: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[STAGE]...",
+            autocompletion=stages_like,
+            help="A stage of 'devmind stage show'; or several, or 'all' that the agent has not been through.",
+        ),
+    ] = None,
+    agent: BeginnerOption = None,
     config: ConfigOption = None,
-    experience: ExperienceOption = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            "--minutes", metavar="M", help="Scale all lessons of a stage by one factor, to about M minutes here."
+        ),
+    ] = None,
+    sets: SetOption = None,
+    experience: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--experience", metavar="SESSION", help="Recorded session to learn from without labels; repeatable."
+        ),
+    ] = None,
     data: DataOption = None,
-    text: TextOption = None,
-    seed: SeedOption = None,
     out: OutOption = None,
     ablate: Annotated[
         bool, typer.Option("--ablate", help="Also train a twin, for comparison; a finished run gets it.")
@@ -183,32 +189,35 @@ def run(
 
     Lessons have a fixed number of steps, however long they take; a forecast is printed before the first one.
 
-    Exit code 0: passed; 1: a gate failed; 2: an error; 130 or 143: stopped.
+    Several stages, or 'all', are a childhood: they run in the order of their requirements, with one report. A stage
+    that fails a gate is repeated once, with half its steps; then the childhood continues, with that stage marked as
+    failed. Without a stage, --out is a childhood that was stopped; it continues with its own settings.
+
+    Exit code 0: passed; 1: a gate failed, also by the last agent of a childhood in half precision; 2: an error; 130 or
+    143: stopped.
     """
-    settings = run_config(size, minutes, sets, config, seed, text)
-    plugins.find("stages", stage)
-    data, sessions = run_inputs(data, experience)
+    if not stages:
+        if out is None:
+            raise ConfigError(f"Name a stage to run, or '{ALL}': devmind stage run reflex; 'devmind stage show' lists.")
+        curriculum.resume(existing(out, "--out"), cut)
+    settings = run_config(config, minutes, sets)
+    names = [plugins.find("stages", name).name for name in stages if name != ALL]
+    found, sessions = data_folder(data), existing_files(experience, "--experience")
+    inputs: dict[str, Any] = {"agent": agent, "data": found, "sessions": sessions, "command": uncut(ctx.obj)}
+    if len(stages) > 1 or not names:
+        curriculum.run([] if ALL in stages else names, settings, out, cut, ablate=ablate, **inputs)
+    stage = names[0]
     from devmind.curriculum.finished import finished_run, identity, run_folder
 
     folder = out or run_folder(stage, settings)
-    if done := finished_run(folder, identity(stage, settings, agent, data, sessions, folder), ablate):
+    if done := finished_run(folder, identity(stage, settings, agent, found, sessions, folder), ablate):
         show.line("This run had finished; nothing was done. Give another --out to run it anew.")
         _tell(done)
-    with resumable(uncut(ctx.obj), NEXT_LESSON):
+    with resumable(inputs["command"], NEXT_LESSON):
         show.line(f"Stage {stage}, size {settings.size}, seed {settings.seed}: {show.LOADING}.", "dim")
         from devmind.curriculum.runner import run_stage
 
-        result = run_stage(
-            stage,
-            settings,
-            out=folder,
-            agent=agent,
-            data=data,
-            sessions=sessions,
-            command=uncut(ctx.obj),
-            ablate=ablate,
-            cut=cut,
-        )
+        result = run_stage(stage, settings, out=folder, ablate=ablate, cut=cut, **inputs)
     _tell(result)
 
 
@@ -221,27 +230,23 @@ def _tell(result: RunResult) -> NoReturn:
 
 @app.command()
 def exam(
-    stage: StageName,
-    agent: ExaminedOption = None,
+    stage: Annotated[
+        str,
+        typer.Argument(
+            metavar="STAGE",
+            autocompletion=stages_like,
+            help="A stage of 'devmind stage show', or the folder of a childhood.",
+        ),
+    ],
+    agent: AgentOption = None,
     skill: Annotated[
         str | None, typer.Option("--skill", metavar="NAME", autocompletion=_skills_like, help="Only this skill.")
     ] = None,
     data: DataOption = None,
-    text: TextOption = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the scores to this file.")
     ] = None,
-    exam_seed: Annotated[
-        int | None,
-        typer.Option(
-            "--exam-seed",
-            min=0,
-            metavar="N",
-            help="Other episodes than those of seed 0: an exam on worlds not seen yet.",
-        ),
-    ] = None,
     sets: SetOption = None,
-    config: ConfigOption = None,
     through: Annotated[
         str | None,
         typer.Option("--through", metavar="life", help="Hold it with the live loop, in rooms on a virtual clock."),
@@ -249,20 +254,25 @@ def exam(
 ) -> None:
     """Examine a saved agent; with --through life, show that it also passes in the live loop.
 
-    Episodes come from world seeds of 1,000,000 on, which no lesson uses. Without --data, recordings and texts of others
-    are not asked for; what was read instead, and which gates were not asked, is printed below the table.
+    The last agent of a childhood is examined in half precision and in all stages, as 'run' does at its end.
+
+    Episodes come from world seeds of 1,000,000 on, which no lesson uses; --set seed=N gives others. Without --data,
+    recordings and texts of others are not asked for; what was read instead, and which gates were not asked, is printed
+    below the table.
 
     Exit code 0: passed; 1: a gate failed; 2: the agent could not be examined.
     """
     if through not in (None, "life"):
         raise ConfigError(f"--through knows 'life' only; got '{through}'.")
+    if stage not in plugins.available("stages") and (Path(stage) / curriculum.JOURNAL).is_file():
+        curriculum.exam(Path(stage))
     known = plugins.find("stages", stage).skills
     if skill is not None and known and skill not in known:
         raise ConfigError(f"Stage '{stage}' has no skill '{skill}'{nearest(skill, known)}")
     data = data_folder(data)
     writable_file(json_file, "--json")
     folder = agent_folder(agent)
-    settings = run_config(_size_of(folder), None, sets, config, exam_seed, text)
+    settings = run_config(_size_of(folder), sets=sets)
     show.tell_loading()
     if through:
         from devmind.cli.through import exam_through_life

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import show
-from devmind.cli.settings import OutOption, resumable
+from devmind.cli.options import OutOption
+from devmind.cli.settings import resumable
 from devmind.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -8,20 +8,18 @@ from typing import Annotated
 import typer
 
 from devmind.cli.paths import existing
-from devmind.cli.serving import OpenOption, PortOption, SecondsOption, served
+from devmind.cli.serving import served
 
 
 def watch(
     run: Annotated[
         Path, typer.Argument(metavar="RUN", help="Folder of a run, such as checkpoints/reflex-nursery-seed0.")
     ],
-    port: PortOption = 0,
-    open_: OpenOption = True,
-    seconds: SecondsOption = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="Port of the page; 0: any.")] = 0,
 ) -> None:
     """Watch a training run on a page: its lesson, curves and scores. The run is only read."""
     existing(run, "RUN")
     from devmind.live.watching import Watching
 
-    with served(lambda publisher: Watching(run, publisher), port, open_) as watching:
-        watching.run(seconds)
+    with served(lambda publisher: Watching(run, publisher), port) as watching:
+        watching.run()

@@ -119,8 +119,8 @@ def _megabytes(agent: Path) -> float:
 
 
 def _in_new_process(out: Path) -> None:
-    """Run `devmind curriculum exam OUT`; it ends with this process, however this one ends."""
-    command = [sys.executable, "-c", "from devmind.cli import main; main()", "curriculum", "exam", str(out)]
+    """Run `devmind stage exam OUT`; it ends with this process, however this one ends."""
+    command = [sys.executable, "-c", "from devmind.cli import main; main()", "stage", "exam", str(out)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, ENDS: "1"}) as process:
         try:
             code = process.wait()

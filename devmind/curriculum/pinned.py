@@ -31,7 +31,7 @@ PACKAGES = (
     "opencv-python", "soxr", "minigrid", "espeakng-loader",
 )  # fmt: skip
 """Packages on which the content of lessons depends; some are optional, and without them other lessons are taught."""
-GIVEN_BY = {"data": "--data", "sessions": "--experience", "texts": "--text"}
+GIVEN_BY = {"data": "--data", "sessions": "--experience", "texts": "text.files"}
 BEGUN = ("start", "night")
 """The events that begin a stage's run and a night of sleep."""
 

@@ -193,9 +193,7 @@ def examine_childhood(out: Path) -> bool:
 def _known_plan(out: Path) -> dict[str, Any]:
     plan = Journal(Path(out) / "curriculum.jsonl").last("plan")
     if plan is None:
-        raise ConfigError(
-            f"There is no curriculum in {out}; begin one with 'devmind curriculum run STAGE... --out {out}'."
-        )
+        raise ConfigError(f"There is no curriculum in {out}; begin one with 'devmind stage run all --out {out}'.")
     return plan
 
 

@@ -272,7 +272,7 @@ class Lesson:
             lessons rehearse this one in smaller batches, and can do so more often.
         steps: its steps by default, at the context's size, without rehearsals.
         minutes: how long those steps take at size nursery on two cores of 100 GFLOP/s each in float32, without
-            rehearsals. `stage describe` shows it, and it decides how often the lesson rehearses, but nothing else.
+            rehearsals. `stage show` shows it, and it decides how often the lesson rehearses, but nothing else.
         unrehearsed: why later stages do not rehearse this lesson, as a sentence; "" if they do. The report shows it.
         compared: measurements against another way to teach the same, as sentences. The report shows them.
         rehearses: earlier lessons of its own stage that it rehearses too; one named twice comes twice as often. These
@@ -326,7 +326,7 @@ class Skill:
         examine: `(agent, context) -> Exam` holds the exam. Its measures are of the agent alone: retention needs no
             more, nor does a glimpse, whose context has a fifth of the episodes. A full exam is completed.
         gate: the gate that decides on the measures, or a function of the context that gives it.
-        about: one line for `stage describe` and the report.
+        about: one line for `stage show` and the report.
         taught: `(context, n) -> int64 [about n]`, episodes that lessons show, named like those of its measures
             (`devmind.curriculum.episodes`). `check_stage` searches them for the exam's episodes, and requires this
             function unless all measures are exhaustive.

@@ -91,7 +91,7 @@ def make_context(config: RunConfig, out: Path, data: Path | None, sessions: tupl
             raise ConfigError(f"--experience expects a recorded session; there is no file '{session}'.")
     for text in config.text.files or ():
         if not Path(text).is_file():
-            raise ConfigError(f"--text (the key text.files) expects files of text; there is no file '{text}'.")
+            raise ConfigError(f"The key text.files expects files of text; there is no file '{text}'.")
     device = str(pick_device(config.device))
     return Context(config, config.seed, device, Path(out), worlds.make, Path(data) if data else None, tuple(sessions))
 
@@ -125,7 +125,7 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
         if agent.config.size != config.size:
             raise ConfigError(
                 f"The agent in '{folder}' has size {agent.config.size}, and this run has size {config.size}; give "
-                f"--size {agent.config.size}, or --agent with an agent of size {config.size}."
+                f"--config {agent.config.size}, or --agent with an agent of size {config.size}."
             )
         apply_trunk(config, agent, folder)
     missing = [name for name in stage.requires if name not in agent.config.stages]
@@ -135,7 +135,7 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
     if missing:
         raise ConfigError(
             f"Stage '{stage.name}' requires {', '.join(missing)} first; give --agent with a milestone of it at size "
-            f"{config.size}, or run 'devmind stage run {missing[0]} --size {config.size}'."
+            f"{config.size}, or run 'devmind stage run {missing[0]} --config {config.size}'."
         )
     return agent, folder, failed
 

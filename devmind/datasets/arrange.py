@@ -43,9 +43,7 @@ def esc10(files: Files) -> Contents:
             if row["esc10"] == "True":
                 yield f"sounds/esc10/{row['category']}/{row['filename']}", members[f"audio/{row['filename']}"]
     except KeyError as error:
-        raise DevmindError(
-            f"The archive of ESC-50 lacks {error}; fetch it again with 'devmind data get esc10'."
-        ) from error
+        raise DevmindError(f"The archive of ESC-50 lacks {error}; fetch it again with 'devmind data esc10'.") from error
 
 
 def mnist(files: Files) -> Contents:

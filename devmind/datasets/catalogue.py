@@ -36,7 +36,7 @@ class Remote:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A set that `devmind data get` can fetch.
+    """A set that `devmind data` can fetch.
 
     Args:
         name: as typed.

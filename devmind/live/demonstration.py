@@ -415,6 +415,7 @@ def _tell(message: Mapping[str, Any]) -> None:
 
 def live(memory: Path, page: bool) -> None:
     """Live in front of the clip, until stdin ends."""
+    from devmind.config import LiveConfig, PageConfig
     from devmind.live.demo import Tape, TapeCamera
     from devmind.live.opening import open_life
     from devmind.live.options import LiveOptions
@@ -424,7 +425,8 @@ def live(memory: Path, page: bool) -> None:
     clock = PatientClock()
     with TapeCamera(Tape(CLIP, now=clock.now)) as camera:
         room = Room({"sight": camera}, now=clock.now, sleep=clock.sleep)
-        options = LiveOptions(FOLDER, {}, memory=memory, page=page, room=room, command="devmind demo")
+        config = LiveConfig(page=PageConfig(shown=page))
+        options = LiveOptions(FOLDER, {}, memory=memory, config=config, room=room, command="devmind demo")
         with open_life(options) as (life, server):
             piped = _Piped(life, clock)
             life.loop.watchers["telling"] = piped.see

@@ -391,7 +391,7 @@ class Life:
 
     def _age(self, id: str) -> dict[str, Any]:
         if self.learner:
-            raise ConfigError("A learning agent has only one age; start it without --learn to go back.")
+            raise ConfigError("A learning agent has only one age; start it without learn=true to go back.")
         if id not in self.ages:
             raise ConfigError(f"There is no age '{id}'{nearest(id, self.ages)}")
         with self._growing:

@@ -38,11 +38,11 @@ def open_life(options: LiveOptions) -> Iterator[tuple[Life, PageServer | None]]:
         if speaker is not None and not hasattr(speaker, "say"):
             speaker = stack.enter_context(Speaking(speaker))
         store = stack.enter_context(open_store(None if private else options.memory))
-        hub = Hub() if options.page or options.viewer else None
+        hub = Hub() if config.page.shown or options.viewer else None
         recording = None if private else Recording(options.record, options.details, config)
         learner = (
             LiveLearner(agent, options.record, every_s=config.learn_every_s)
-            if options.learn and options.record
+            if config.learn and options.record
             else None
         )
         room = options.room or Room(options.sensors, config.hz, config.lag_s)
@@ -61,8 +61,8 @@ def open_life(options: LiveOptions) -> Iterator[tuple[Life, PageServer | None]]:
         if learner:
             stack.enter_context(learner)
         page = (
-            PageServer(life, hub, options.host, options.port, options.tls, bind=options.bind)
-            if hub and options.page
+            PageServer(life, hub, config.page.host, config.page.port, options.tls, bind=config.page.bind)
+            if hub and config.page.shown
             else None
         )
         if hub and options.viewer:

@@ -1,6 +1,6 @@
 """Put a raised agent beside the newborn: `python -m devmind.raised.pack RUN/milestones/01-reflex newborn`.
 
-`python -m devmind.raised.pack RUN`, where RUN is the folder of a whole childhood (`devmind curriculum run`), packs all
+`python -m devmind.raised.pack RUN`, where RUN is the folder of a whole childhood (`devmind stage run all`), packs all
 of its agents at once, each over the one before.
 
 Critics are left out, as the agents get no rewards, and weights are in half precision. With `--over NAME` only weights

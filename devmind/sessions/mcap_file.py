@@ -152,7 +152,7 @@ def metadata_sum(about: Mapping[str, str]) -> str:
 def why_not_written(path: Path, error: OSError) -> str:
     """One sentence for an OSError of writing `path`."""
     if isinstance(error, FileExistsError):
-        return f"'{path}' exists already and is not replaced; choose another name, or give --overwrite if possible."
+        return f"'{path}' exists already and is not replaced; choose another name, or move it away."
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return (
             f"'{path}' cannot be written any further: the disk (or your share of it) is full; free some "

@@ -1,4 +1,4 @@
-"""The commands of the stage: `devmind say` goes on with a text, `devmind demos` records the bot's episodes."""
+"""The command of the stage: `devmind say` goes on with a text."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, raised_through, taught_agent, taught_folder
+from devmind.cli.agents import taught_agent, taught_folder
 from devmind.cli.house import complain, group
+from devmind.cli.options import raised_through
 from devmind.errors import ConfigError
 from stages.language.read import NOTHING
 
 say = group("Continue a text.")
-demos = group("Record episodes of a teacher as sessions: make.")
 
 
 @say.command("say")
 def go_on_saying(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The beginning of the text.")],
-    agent: Annotated[Path | None, agent_option(raised_through("language"))] = None,
+    agent: Annotated[Path | None, raised_through("language")] = None,
     length: Annotated[int, typer.Option("--length", min=1, metavar="N", help="Bytes to write.")] = 200,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the text.")] = 0,
 ) -> None:
@@ -52,34 +52,3 @@ def go_on_saying(
         for piece in pieces:
             typer.echo(piece, nl=False)
     typer.echo()
-
-
-@demos.callback()
-def _group() -> None:
-    """Record episodes of a teacher as sessions: make."""
-
-
-@demos.command("make")
-def make(
-    room: Annotated[str, typer.Argument(metavar="ENV", help="A room of BabyAI, such as BabyAI-GoToRedBallGrey-v0.")],
-    episodes: Annotated[int, typer.Option("-n", "--episodes", min=1, metavar="N", help="How many episodes.")] = 100,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="J", help="Processes; each writes one session.")] = 1,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the sessions.")] = Path("demos"),
-    seed: Annotated[int, typer.Option("--seed", min=0, max=999_999, metavar="N", help="Seed of the first room.")] = 0,
-) -> None:
-    """Record episodes of BabyAI's bot, which sees the whole room; rooms in which it fails are left out."""
-    from devmind.worlds.minigrid import lent
-
-    lent(room)  # an unknown room is refused before anything is loaded
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"--out expects a folder, and '{out}' is a file.")
-    with show.loading():
-        from stages.language.follow import demos as recording
-
-    shares = recording.make(room, episodes, out, jobs, seed)
-    for share in shares:
-        show.path("session", share.session)
-    made, ticks, failed = (sum(getattr(share, name) for share in shares) for name in ("made", "ticks", "failed"))
-    show.line(
-        f"{show.counted(made, 'episode')}, {show.counted(ticks, 'tick')}; the bot failed in {failed} further rooms"
-    )

@@ -3,17 +3,16 @@ and of trades."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, raised_through, taught_agent, taught_folder
+from devmind.cli.agents import taught_agent, taught_folder
 from devmind.cli.house import group
-from devmind.cli.serving import OpenOption, PortOption, Publisher, SecondsOption, served
+from devmind.cli.options import PageOption, RoomSeedOption, SetOption, raised_through
+from devmind.cli.serving import Publisher, served
 from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -22,134 +21,95 @@ if TYPE_CHECKING:
     from devmind.agent.agent import Agent
     from devmind.worlds.pointmaze import PointMazeRules
     from stages.planning.film import ImaginedTrip
+    from stages.planning.settings import PlanConfig
 
-plan = group(
-    "Plan and follow a path through a maze, sort a table, trade on paper, or carry out an instruction in a room."
-)
+plan = group("Plan and follow a path through a maze, sort a table, trade on paper, or carry out an instruction.")
 
-OTHERS = ("tabletop:three", "market:trend")
-"""Examples of the names of worlds that are no mazes."""
-Folder = Annotated[Path | None, agent_option(raised_through("planning"))]
-
-Env = Annotated[
-    str,
-    typer.Argument(
-        metavar="ENV",
-        help="A maze (pointmaze-medium, pointmaze-large; from size child on also pointmaze-giant), a "
-        "table (tabletop:three), a market (market:reverting, market:replay:FILE), or a room of BabyAI.",
-    ),
-]
-Goal = Annotated[
-    str | None,
-    typer.Option(
-        "--goal",
-        metavar="X,Y|TASK|WORDS",
-        help="A place in OGBench's units, or task1 to task5; in a room an instruction, by default its mission.",
-    ),
-]
-Start = Annotated[
-    str | None, typer.Option("--start", metavar="X,Y|TASK", help="The start; by default that of the task.")
-]
-Waypoints = Annotated[
-    list[str] | None,
-    typer.Option("--waypoint", metavar="N:X,Y", help="A given point of the plan; may be repeated."),
-]
-Symbols = Annotated[
-    str | None,
-    typer.Option(
-        "--symbols", metavar="WORDS", help="Given moves, one a stride, such as east,on,?,south; ? leaves a move open."
-    ),
-]
-Steps = Annotated[
-    int | None, typer.Option("--steps", min=1, metavar="N", help="Denoising steps; by default those of the agent.")
-]
-Horizon = Annotated[
-    int | None, typer.Option("--horizon", min=2, metavar="N", help="Points of a plan; by default as many as learned.")
-]
-Film = Annotated[Path | None, typer.Option("--show", metavar="FILE", help="Write a page with a film of the denoising.")]
-Page = Annotated[bool, typer.Option("--page", help="Serve a page that shows the walk and the plan.")]
-Guidance = Annotated[
-    float | None,
-    typer.Option(
-        "--guidance",
-        min=0.0,
-        metavar="X",
-        help="Weight of start, goal and maze in denoising (classifier-free guidance); 1 as taught.",
-    ),
-]
-Seed = Annotated[
-    int, typer.Option("--seed", min=0, max=2**63 - 1, metavar="N", help="Seed of a room, a table or a market.")
+AgentOption = Annotated[Path | None, raised_through("planning")]
+FilmOption = Annotated[
+    Path | None,
+    typer.Option("--show", metavar="FILE", help="Write a page with a film of the plan and what came of it."),
 ]
 
 
-@plan.command("plan")
-def imagine(
-    env: Env,
-    agent: Folder = None,
-    goal: Goal = None,
-    start: Start = None,
-    waypoint: Waypoints = None,
-    symbols: Symbols = None,
-    steps: Steps = None,
-    horizon: Horizon = None,
-    film_: Film = None,
-    page: Page = False,
-    port: PortOption = 0,
-    open_: OpenOption = True,
-    seconds: SecondsOption = None,
-    guidance: Guidance = None,
-    seed: Seed = 0,
+@plan.command("maze")
+def maze(
+    name: Annotated[
+        str, typer.Argument(metavar="[MAZE]", help="medium or large; from size child on also giant.")
+    ] = "medium",
+    agent: AgentOption = None,
+    goal: Annotated[
+        str | None,
+        typer.Option("--goal", metavar="X,Y|TASK", help="A place in OGBench's units, or task1 to task5."),
+    ] = None,
+    sets: SetOption = None,
+    film_: FilmOption = None,
+    page: PageOption = None,
 ) -> None:
-    """Draw several plans to a goal, choose one and follow it. Points and moves of the first plan may be given."""
-    kind, _, level = env.partition(":")
-    of_mazes = (start, waypoint or None, symbols, steps, page or None, guidance)
-    if env.startswith(("BabyAI-", "MiniGrid-")):
-        _refuse(
-            (*of_mazes, horizon, film_),
-            "In a room the agent carries out an instruction; the only options are --agent, --goal and --seed. Its "
-            "plan is read in one pass and printed, without denoising, so there is no film for --show.",
-        )
-        _carry_out(env, agent, goal, seed)
-        return
-    if kind == "tabletop":
-        _refuse((*of_mazes, goal, horizon), "For a table the only options are --agent, --seed and --show.")
-        _arrange(level or "three", agent, seed, film_)
-        return
-    if kind == "market":
-        _refuse((*of_mazes, goal), "For a market the only options are --agent, --seed, --horizon and --show.")
-        _trade(level or "trend", agent, seed, horizon, film_)
-        return
-    rules = _maze(env)
-    begin, end = _ends(rules, start, goal)
+    """Draw several plans through a maze, choose one and follow it; on a page tick by tick, again and again.
+
+    Keys of --set: start=X,Y or a task (else that of the goal), steps (of denoising), horizon (points of a plan),
+    guidance (weight of start, goal and maze in denoising; 1 as taught), waypoints.N=X,Y (a given point of the first
+    plan) and symbols=east,on,?,south (given moves, one a stride; ? leaves a move open).
+    """
+    rules = _maze(name)
+    from stages.planning.settings import plan_config
+
+    config = plan_config(sets or ())
+    begin, end = _ends(rules, config.start, goal)
     _refuse_no_file(film_)
-    if page:
-        _refuse(
-            (waypoint or None, symbols, steps, horizon, film_),
-            "On the page the agent plans by itself, again and again; leave out --waypoint, --symbols, --steps, "
-            "--horizon and --show.",
+    if page is not None and (film_ or config.of_one_plan):
+        raise ConfigError(
+            "On the page the agent plans by itself, again and again; leave out --show, and all keys but start and "
+            "guidance."
         )
-    waypoints, words = dict(_waypoint(one, rules) for one in waypoint or ()), _words(symbols)
-    player = _planner(agent, rules, guidance)
-    if page:
-        _walk(player, rules, begin, end, env, port, open_, seconds)
-        return
-    _film(
-        player,
-        rules,
-        begin,
-        end,
-        film_,
-        waypoints=waypoints,
-        words=words,
-        steps=steps,
-        horizon=horizon,
-    )
+    waypoints = dict(_waypoint(number, place, rules) for number, place in config.waypoints.items())
+    words = _words(config.symbols)
+    player = _planner(agent, rules, config)
+    if page is None:
+        given = {"waypoints": waypoints, "words": words, "steps": config.steps, "horizon": config.horizon}
+        _film(player, rules, begin, end, film_, **given)
+    else:
+        _walk(player, rules, begin, end, name, page)
 
 
-def _refuse(given: Sequence[object], sentence: str) -> None:
-    """Raise ConfigError with this sentence if one of these options was given."""
-    if any(one is not None for one in given):
-        raise ConfigError(sentence)
+@plan.command("table")
+def table(
+    level: Annotated[str, typer.Argument(metavar="[LEVEL]", help="How many things: two, three ...")] = "three",
+    agent: AgentOption = None,
+    seed: RoomSeedOption = 0,
+    film_: FilmOption = None,
+) -> None:
+    """Plan how a table is sorted, and do it."""
+    _arrange(level, agent, seed, film_)
+
+
+@plan.command("market")
+def market(
+    level: Annotated[
+        str, typer.Argument(metavar="[LEVEL]", help="trend, reverting ...; replay:FILE: a table of prices.")
+    ] = "trend",
+    agent: AgentOption = None,
+    seed: RoomSeedOption = 0,
+    film_: FilmOption = None,
+) -> None:
+    """Plan trades on paper, and see what came of them."""
+    _trade(level, agent, seed, film_)
+
+
+@plan.command("room")
+def room(
+    env: Annotated[
+        str, typer.Argument(metavar="ROOM", help="A room of BabyAI or MiniGrid, such as BabyAI-GoToSeqS5R2-v0.")
+    ],
+    agent: AgentOption = None,
+    goal: Annotated[
+        str | None, typer.Option("--goal", metavar="WORDS", help="An instruction; by default the room's mission.")
+    ] = None,
+    seed: RoomSeedOption = 0,
+) -> None:
+    """Carry out an instruction in a room. The plan is read in one pass, and printed."""
+    _carry_out(env, agent, goal, seed)
 
 
 def _film(
@@ -169,19 +129,17 @@ def _film(
         raise typer.Exit(1)
 
 
-def _planner(folder: Path | None, rules: PointMazeRules, guidance: float | None) -> Agent:
+def _planner(folder: Path | None, rules: PointMazeRules, config: PlanConfig) -> Agent:
     """An agent that was taught this maze, set to plan as the options say."""
-    if guidance is not None and not isfinite(guidance):
-        raise ConfigError(f"--guidance takes a number such as 1.5; got {guidance}.")
     folder = taught_folder(folder, "planning", "route", "to plan")
     with show.loading():
         from stages.planning.parts import ROUTE
 
     agent = taught_agent(folder, "planning", ROUTE, "to plan")
     _refuse_untaught(agent, rules)
-    if guidance is not None:
+    if config.guidance is not None:
         head: Any = agent.head(ROUTE)
-        head.free_guidance = guidance
+        head.free_guidance = config.guidance
     return agent
 
 
@@ -265,12 +223,10 @@ def _arrange(level: str, agent: Path | None, seed: int, page: Path | None) -> No
         raise typer.Exit(1)
 
 
-def _trade(level: str, agent: Path | None, seed: int, horizon: int | None, page: Path | None) -> None:
+def _trade(level: str, agent: Path | None, seed: int, page: Path | None) -> None:
     from devmind.worlds.market import MarketRules
-    from stages.planning.trade import refuse_horizon
 
     MarketRules(level)  # it says what is wrong with the level or its file, before an agent is loaded
-    refuse_horizon(horizon)
     _refuse_no_file(page)
     agent = taught_folder(agent, "planning", "trade_plan", "to plan trades")
     with show.loading():
@@ -293,17 +249,15 @@ def _trade(level: str, agent: Path | None, seed: int, horizon: int | None, page:
         show.path("page", page)
 
 
-def _walk(
-    agent: Agent, rules: PointMazeRules, start: Any, goal: Any, env: str, port: int, open_: bool, seconds: float | None
-) -> None:
+def _walk(agent: Agent, rules: PointMazeRules, start: Any, goal: Any, maze: str, port: int) -> None:
     from devmind.agent.threads import intra_op_threads
     from stages.planning.maze_page import MazePage, page_files
 
     def make(publisher: Publisher) -> MazePage:
-        return MazePage(agent, rules, start, goal, publisher, f"devmind plan {env} --page")
+        return MazePage(agent, rules, start, goal, publisher, f"devmind plan maze {maze} --page {port}")
 
-    with intra_op_threads(1), served(make, port, open_, page_files()) as walking:
-        walking.run(seconds)
+    with intra_op_threads(1), served(make, port, page_files()) as walking:
+        walking.run()
 
 
 def _refuse_no_file(page: Path | None) -> None:
@@ -329,21 +283,20 @@ def _refuse_untaught(agent: Agent, rules: PointMazeRules) -> None:
         )
 
 
-def _maze(env: str) -> PointMazeRules:
+def _maze(name: str) -> PointMazeRules:
     """The rules of the named maze."""
     from devmind.worlds.pointmaze import MAZES, PointMazeRules
 
-    known = [f"pointmaze-{name}" for name in MAZES]
-    if env not in known:
-        raise ConfigError(f"There is no maze, table, market or room '{env}'{nearest(env, [*known, *OTHERS])}")
-    return PointMazeRules(env.removeprefix("pointmaze-"))
+    if name not in MAZES:
+        raise ConfigError(f"There is no maze '{name}'{nearest(name, MAZES)}")
+    return PointMazeRules(name)
 
 
 def _ends(rules: PointMazeRules, start: str | None, goal: str | None) -> tuple[Any, Any]:
     """Start and goal, [2] each, in OGBench's units. By default the start is that of the goal's task, or of task1 where
     no task is named."""
     end = _place("task1" if goal is None else goal, rules, 1, "--goal")
-    begin = _place(start or (goal if goal and goal.startswith("task") else "task1"), rules, 0, "--start")
+    begin = _place(start or (goal if goal and goal.startswith("task") else "task1"), rules, 0, "start")
     rules.between(begin[None], end[None])  # it says what is wrong with them
     return begin, end
 
@@ -365,13 +318,12 @@ def _place(text: str, rules: PointMazeRules, end: int, option: str) -> Any:
     return np.array([x, y])
 
 
-def _waypoint(text: str, rules: PointMazeRules) -> tuple[int, Any]:
+def _waypoint(number: str, place: str, rules: PointMazeRules) -> tuple[int, Any]:
     import numpy as np
 
-    number, _, place = text.partition(":")
     if not number.isdecimal():
-        raise ConfigError(f"--waypoint takes a point's number and a place, such as 5:12,16; got '{text}'.")
-    where = _place(place, rules, 1, "--waypoint")
+        raise ConfigError(f"A waypoint is a point's number and a place, as in waypoints.5=12,16; got '{number}'.")
+    where = _place(place, rules, 1, f"waypoints.{number}")
     if not (np.isfinite(where).all() and rules.maze.inside(where)):
         raise ConfigError(f"The waypoint {place} is inside a wall of the maze, or outside of it.")
     return int(number), where
@@ -385,6 +337,6 @@ def _words(text: str | None) -> dict[int, int]:
     for number, word in enumerate((text or "?").replace(" ", "").split(",")):
         if word != "?":
             if word not in WORDS:
-                raise ConfigError(f"There is no move '{word}' (--symbols){nearest(word, WORDS)}")
+                raise ConfigError(f"There is no move '{word}' (symbols){nearest(word, WORDS)}")
             found[number] = WORDS.index(word)
     return found

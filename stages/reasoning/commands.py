@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, raised_through, taught_agent, taught_folder
+from devmind.cli.agents import taught_agent, taught_folder
 from devmind.cli.house import group
-from devmind.cli.serving import OpenOption, PortOption, SecondsOption, served, wait
+from devmind.cli.options import PageOption, raised_through
+from devmind.cli.serving import served, wait
 from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ solve = group("Let an agent solve a puzzle.")
 
 GAMES = ("tictactoe", "connect4", "othello")
 """The names in `stages.reasoning.games`, whose import is slow: a typing error is reported without it."""
+PROOF = 2
+"""States that the proof of the shortest solution may visit, for each one that the search may."""
 SLIDING = {"8-puzzle": 3, "15-puzzle": 4}
 """Side by name of the sliding puzzle."""
 PUZZLES = {
@@ -44,7 +47,7 @@ def _puzzles_like(incomplete: str) -> list[str]:
     return [name for name in PUZZLES if name.startswith(incomplete)]
 
 
-Folder = Annotated[Path | None, agent_option(raised_through("reasoning"))]
+Folder = Annotated[Path | None, raised_through("reasoning")]
 
 
 @play.command("play")
@@ -68,12 +71,7 @@ def against(
         ),
     ] = None,
     second: Annotated[bool, typer.Option("--second", help="Let the agent begin.")] = False,
-    page: Annotated[
-        bool, typer.Option("--page", help="Play on a page that shows the search; else in the terminal.")
-    ] = False,
-    port: PortOption = 0,
-    open_: OpenOption = True,
-    seconds: SecondsOption = None,
+    page: PageOption = None,
 ) -> None:
     """Play against an agent: type the number of a free place, or q to leave; or click on the board of a page."""
     if game not in GAMES:
@@ -88,14 +86,14 @@ def against(
     player = taught_agent(agent, "reasoning", played.policy, game, ("reasoning", "language"))
     with intra_op_threads(1):
         table = Table(player, played, simulations, agent_begins=second, sure=sure)
-        if not page:
+        if page is None:
             table.play(typer.echo, _asked)
             return
         from stages.reasoning.board_page import TablePage, page_files
 
-        command = f"devmind play {game} --page"
-        with served(lambda publisher: TablePage(table, publisher, command), port, open_, page_files()):
-            wait(seconds)
+        command = f"devmind play {game} --page {page}"
+        with served(lambda publisher: TablePage(table, publisher, command), page, page_files()):
+            wait()
 
 
 @solve.command("solve")
@@ -104,10 +102,9 @@ def puzzle(
         str, typer.Argument(metavar="PUZZLE", autocompletion=_puzzles_like, help="8-puzzle, 15-puzzle or lights-out.")
     ],
     state: Annotated[
-        str | None,
-        typer.Option(
-            "--state",
-            metavar="TEXT",
+        list[str] | None,
+        typer.Argument(
+            metavar="STATE...",
             help="Row by row: the tiles, 0 for the free place; or 25 lights, 1 for on and 0 for off.",
         ),
     ] = None,
@@ -117,7 +114,7 @@ def puzzle(
         typer.Option("--hand-rules", help="Ask no agent: solve it by A* with Manhattan, or by algebra mod 2."),
     ] = False,
     nodes: Annotated[
-        int, typer.Option("--nodes", min=1, metavar="N", help="At most so many states are visited.")
+        int, typer.Option("--nodes", min=1, metavar="N", help="States visited at most; twice as many for the proof.")
     ] = 10_000,
     beam: Annotated[
         int | None,
@@ -125,24 +122,21 @@ def puzzle(
             "--beam", min=1, metavar="W", help="Beam search with W states a level, which proves nothing; else Q*."
         ),
     ] = None,
-    proof: Annotated[
-        int,
-        typer.Option("--proof", min=0, metavar="N", help="States that the proof of the shortest solution may visit."),
-    ] = 20_000,
 ) -> None:
     """Solve a puzzle by Q* or beam search, and say whether a shorter solution exists."""
     if name not in PUZZLES:
         raise ConfigError(f"There is no puzzle '{name}'{nearest(name, PUZZLES)}")
-    if state is None:
-        raise ConfigError(f"'{name}' needs its state, row by row: devmind solve {name} --state \"{PUZZLES[name]}\"")
+    if not state:
+        raise ConfigError(f"'{name}' needs its state, row by row: devmind solve {name} {PUZZLES[name]}")
     if hand_rules and (agent or beam):
         raise ConfigError("--hand-rules asks no agent: leave out --agent and --beam.")
+    typed = " ".join(state)
     if name == "lights-out":
-        _lights_out(state, agent, nodes, beam, hand_rules)
+        _lights_out(typed, agent, nodes, beam, hand_rules)
     elif hand_rules:
-        _by_hand(name, state, nodes)
+        _by_hand(name, typed, nodes)
     else:
-        _sliding(name, state, agent, nodes, beam, proof)
+        _sliding(name, typed, agent, nodes, beam)
 
 
 def _lights_out(state: str, agent: Path | None, nodes: int, beam: int | None, hand_rules: bool) -> None:
@@ -211,7 +205,7 @@ def _by_hand(name: str, state: str, nodes: int) -> None:
     show.line(f"{show.counted(len(moves), 'move')}, proven shortest, by A* with Manhattan; {effort}")
 
 
-def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | None, proof: int) -> None:
+def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | None) -> None:
     side, start, rules = _board(name, state)
     agent = taught_folder(agent, "reasoning", "sliding_q", name)
     with show.loading():
@@ -228,7 +222,7 @@ def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | 
 
     moves, effort = _asked_agent(search, guide, nodes, beam)
     _tell_slides(moves, start, rules)
-    short = _proven(side, start, len(moves), proof)
+    short = _proven(side, start, len(moves), nodes)
     nothing = ", which proves nothing" if beam and short.startswith("not proven") else ""
     show.line(f"{show.counted(len(moves), 'move')}, {short}; {effort}{nothing}")
 
@@ -244,17 +238,21 @@ def _tell_slides(moves: list[int], board: np.ndarray, rules: SlidingRules) -> No
     show.line(f"slide: {' '.join(slid) or 'nothing, all tiles are in order'}")
 
 
-def _proven(side: int, board: np.ndarray, length: int, proof: int) -> str:
-    """What A* with Manhattan, which never overestimates, proves about the shortest solution within `proof` states."""
+def _proven(side: int, board: np.ndarray, length: int, nodes: int) -> str:
+    """What A* with Manhattan, which never overestimates, proves about the shortest solution.
+
+    Args:
+        nodes: states that the search might visit; the proof may visit `PROOF` times as many.
+    """
     from stages.reasoning.sliding.exam import manhattan, search
 
-    if proof:
-        with show.working("proving", proof) as tell:
-            (way,) = search(side, board, _told_of(lambda states: manhattan(side, states), tell), proof)
-        if way.actions is not None:
-            shorter = len(way.actions) < length
-            return f"not shortest: {len(way.actions)} would do" if shorter else "proven shortest, by A* with Manhattan"
-    return f"not proven shortest (--proof {proof} was not enough)"
+    proof = PROOF * nodes
+    with show.working("proving", proof) as tell:
+        (way,) = search(side, board, _told_of(lambda states: manhattan(side, states), tell), proof)
+    if way.actions is not None:
+        shorter = len(way.actions) < length
+        return f"not shortest: {len(way.actions)} would do" if shorter else "proven shortest, by A* with Manhattan"
+    return f"not proven shortest in {show.counted(proof, 'state')}; more than --nodes {nodes} may do"
 
 
 def _found(

@@ -1,4 +1,4 @@
-"""The commands of the stage: `devmind hear` writes what is said in a recording, `devmind echo` says it again."""
+"""The command of the stage: `devmind hear` writes what is said in a recording, or says it again."""
 
 from __future__ import annotations
 
@@ -8,31 +8,48 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, raised_through, taught_agent, taught_folder
+from devmind.cli.agents import taught_agent, taught_folder
 from devmind.cli.house import complain, group
+from devmind.cli.options import raised_through
 from devmind.cli.paths import existing
 from devmind.errors import ConfigError
 
-hear = group("Print the words in a recording, and its kind of sound.")
-echo = group("Repeat a recording through the codec.")
-
-Recording = Annotated[Path, typer.Argument(metavar="FILE", help="A sound file of any rate, such as WAV, FLAC or M4A.")]
-Folder = Annotated[
-    Path | None,
-    agent_option(raised_through("voice")),
-]
-Seconds = Annotated[
-    float, typer.Option("--seconds", min=0.1, max=3600, metavar="S", help="Length from the beginning, in seconds.")
-]
+hear = group("Print the words in a recording, and its kind of sound, or repeat it through the codec.")
 
 
 @hear.command("hear")
-def write_what_is_said(file: Recording, agent: Folder = None, seconds: Seconds = 60.0) -> None:
+def listen(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A sound file of any rate, such as WAV, FLAC or M4A.")],
+    agent: Annotated[Path | None, raised_through("voice")] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, max=3600, metavar="S", help="Length from the beginning, in seconds.")
+    ] = 60.0,
+    echo: Annotated[
+        Path | None, typer.Option("--echo", metavar="OUT", help="Repeat it by the codec, into this new WAV file.")
+    ] = None,
+    go_on: Annotated[
+        float,
+        typer.Option("--go-on", min=0, max=10, metavar="S", help="With --echo: continue it by S seconds, 10 at most."),
+    ] = 0.0,
+) -> None:
     """Let an agent listen to a recording, tick by tick. Print its kind of sound, and the words of what is speech.
 
-    An agent that was taught kinds of sounds by recordings leaves out words in what it takes for another sound.
+    An agent that was taught kinds of sounds by recordings leaves out words in what it takes for another sound. With
+    --echo it repeats the sound instead, and with --go-on its trunk continues the sound after its end.
     """
-    _check(file)
+    existing(file, "FILE", "file")
+    from devmind.sessions.sounds import check_sound
+
+    check_sound(file)  # what is no sound is refused at once, and not after an agent was loaded
+    if echo is not None:
+        _repeat(file, echo, agent, seconds, go_on)
+    elif go_on:
+        raise ConfigError("--go-on continues an echo: name its new file by --echo OUT.")
+    else:
+        _write_words(file, agent, seconds)
+
+
+def _write_words(file: Path, agent: Path | None, seconds: float) -> None:
     from devmind.sessions.sounds import moments_of
 
     moments = moments_of(file, seconds, show.line)
@@ -57,26 +74,9 @@ def write_what_is_said(file: Recording, agent: Folder = None, seconds: Seconds =
         )
 
 
-@echo.command("echo")
-def say_again(
-    file: Recording,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The new WAV file.")],
-    agent: Folder = None,
-    seconds: Seconds = 60.0,
-    go_on: Annotated[
-        float,
-        typer.Option(
-            "--go-on", min=0, max=10, metavar="S", help="Continue the sound after its end by S seconds, 10 at most."
-        ),
-    ] = 0.0,
-) -> None:
-    """Let an agent repeat a recording by its codec, and write the sound.
-
-    With --go-on, the trunk continues the recording after its end.
-    """
-    _check(file)
+def _repeat(file: Path, out: Path, agent: Path | None, seconds: float, go_on: float) -> None:
     if out.suffix.lower() != ".wav" or out.exists():
-        raise ConfigError(f"OUT must be a new .wav file; got '{out}'. Choose another name.")
+        raise ConfigError(f"--echo names a new .wav file; got '{out}'. Choose another name.")
     from devmind.moment import TICK_HZ
     from devmind.sessions.sounds import moments_of
 
@@ -94,11 +94,3 @@ def say_again(
         _, sound = repeat(taught_agent(agent, NAME, head, wanted, stages=(NAME,)), moments, further)
     write_atomically(out, wav(sound))
     show.path("echo", out)
-
-
-def _check(file: Path) -> None:
-    """Refuse what is no sound at once, and not after an agent was loaded."""
-    existing(file, "FILE", "file")
-    from devmind.sessions.sounds import check_sound
-
-    check_sound(file)

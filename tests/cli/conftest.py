@@ -24,7 +24,7 @@ Devmind = Callable[..., Result]
 
 @pytest.fixture
 def devmind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Devmind:
-    """Run one command in process, in an empty folder: `devmind("stage", "list")`."""
+    """Run one command in process, in an empty folder: `devmind("stage", "show")`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     return lambda *words: CliRunner().invoke(app, [str(word) for word in words])

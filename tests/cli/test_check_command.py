@@ -62,6 +62,6 @@ def test_recording_that_cannot_be_checked_does_not_pass(devmind: Any, raised: Pa
 
 def test_check_refuses_a_part_of_a_recording(devmind: Any, raised: Path, tmp_path: Path) -> None:
     lived(raised, tmp_path / "s.mcap")
-    refused = devmind("session", "replay", "s.mcap", "--check", "--from", 2)
+    refused = devmind("session", "replay", "s.mcap", "--check", "--ticks", "2-")
     assert refused.exit_code == 2
     assert "--check" in refused.stderr

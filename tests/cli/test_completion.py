@@ -31,7 +31,7 @@ def test_names_of_stages_skills_agents_and_puzzles_are_completed_without_torch(t
     (tmp_path / "checkpoints" / "a" / "milestones" / "01-reflex" / "config.json").touch()
     assert completed(tmp_path, "stage", "exam", "re") == ["reasoning", "reflex"]
     assert completed(tmp_path, "stage", "exam", "reflex", "--skill", "s") == ["see", "startle"]
-    assert completed(tmp_path, "curriculum", "run", "reflex", "mem") == ["memory"]
+    assert completed(tmp_path, "stage", "run", "reflex", "mem") == ["memory"]
     assert completed(tmp_path, "hello", "--agent", "after-v") == ["after-voice"]
     assert completed(tmp_path, "hello", "--agent", "check") == [
         "checkpoints/a/milestones/01-reflex", "checkpoints/"
@@ -47,6 +47,6 @@ def test_skills_read_from_a_stages_file_are_those_it_has(name: str) -> None:
 
 def test_python_m_devmind_is_the_command(tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "devmind", "stage", "lst"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "devmind", "stage", "shw"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert (ran.returncode, ran.stderr) == (2, "There is no command 'stage lst'; did you mean 'list'?\n")
+    assert (ran.returncode, ran.stderr) == (2, "There is no command 'stage shw'; did you mean 'show'?\n")

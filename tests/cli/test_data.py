@@ -163,7 +163,7 @@ def test_catalogue_pins_the_recordings_of_this_project(data_folder: Path) -> Non
 
 def test_get_prints_its_result_and_the_next_command(devmind: Any, offer: Offer) -> None:
     offer("tinyshakespeare", {"tinyshakespeare.txt": b"To be"}, pinned=True)
-    first, second = devmind("data", "get", "tinyshakespeare"), devmind("data", "get", "tinyshakespeare")
+    first, second = devmind("data", "tinyshakespeare"), devmind("data", "tinyshakespeare")
     assert first.exit_code == second.exit_code == 0
     assert "1 file fetched and verified" in first.output
     assert "--data: data" in first.output
@@ -261,12 +261,12 @@ def test_folder_may_hold_only_some_kinds(kind: str, tmp_path: Path) -> None:
 
 
 def test_mistyped_set_is_named(devmind: Any) -> None:
-    result = devmind("data", "get", "fsd")
+    result = devmind("data", "fsd")
     assert (result.exit_code, result.stderr) == (2, "There is no data set 'fsd'; did you mean 'fsdd'?\n")
 
 
 def test_list_shows_every_set_and_its_licence(devmind: Any) -> None:
-    output = devmind("data", "list").output
+    output = devmind("data").output
     for item in CATALOGUE:
         assert item.name in output
         assert item.licence in output

@@ -42,13 +42,13 @@ def test_list_shows_the_options_to_type(devmind: Any, monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         "devmind.cli.sensors.microphones", lambda: Found((Device("USB Audio: (hw:1,0)", "USB Audio: (hw:1,0)"),))
     )
-    listed = devmind("sensors", "list").output
+    listed = devmind("sensors").output
     assert "camera: Lid camera  --camera 0\n" in listed
     assert "microphone: USB Audio: (hw:1,0)  --mic 'USB Audio: (hw:1,0)'\n" in listed
 
 
 def test_list_reports_a_machine_without_devices(devmind: Any, monkeypatch: pytest.MonkeyPatch, linux: Path) -> None:
     monkeypatch.setattr("devmind.cli.sensors.microphones", lambda: Found(why="PortAudio finds no sound input"))
-    listed = devmind("sensors", "list")
+    listed = devmind("sensors")
     assert listed.exit_code == 0
     assert listed.output.startswith("camera: none is connected\nmicrophone: PortAudio finds no sound input\n")

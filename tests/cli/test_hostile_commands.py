@@ -10,7 +10,7 @@ import pytest
 from devmind.cli import house
 from devmind.cli.settings import run_config
 
-RUN = ("stage", "run", "reflex", "--size", "tiny")
+RUN = ("stage", "run", "reflex", "--config", "tiny")
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ RUN = ("stage", "run", "reflex", "--size", "tiny")
         ((*RUN, "--minutes", "inf"), "--minutes expects a number above 0"),
         ((*RUN, "--minutes", "nan"), "--minutes expects a number above 0"),
         ((*RUN, "--set", "minutes=.inf"), "'minutes'"),
-        (("session", "replay", "x.mcap", "--from", str(2**70)), "'--from'"),
-        (("session", "replay", "x.mcap", "--count", str(2**70)), "'--count'"),
+        (("session", "replay", "x.mcap", "--ticks", f"{2**70}-"), "--ticks expects ticks such as 8-20"),
+        (("session", "replay", "x.mcap", "--ticks", "9-8"), "the smaller number first; got '9-8'"),
     ],
 )
 def test_hostile_command_line_gives_a_clear_error(devmind: Any, tmp_path: Path, words: Any, sentence: str) -> None:

@@ -20,8 +20,8 @@ from devmind.errors import DevmindError, nearest
 
 GROUPS = (
     "demo",
-    *("stage", "curriculum", "session", "sensors", "study", "report", "config", "plugins", "data"),
-    *("doctor", "new", "hello", "live", "watch", "teach", "name", "forget", "memory"),
+    *("stage", "session", "sensors", "study", "report", "config", "plugins", "data"),
+    *("doctor", "new", "hello", "live", "watch", "teach", "name", "memory"),
 )
 
 
@@ -47,7 +47,7 @@ def test_help_has_its_commands_in_groups(devmind: Any, monkeypatch: pytest.Monke
 
 
 def test_help_fits_eighty_columns_and_hides_the_test_size(devmind: Any) -> None:
-    for words in (["--help"], ["stage", "run", "--help"], ["curriculum", "run", "--help"], ["stage", "exam", "--help"]):
+    for words in (["--help"], ["stage", "run", "--help"], ["stage", "exam", "--help"]):
         output = devmind(*words).output
         assert max(map(len, output.splitlines())) <= 80
         assert "tiny" not in output
@@ -62,17 +62,17 @@ def test_help_fits_eighty_columns_and_hides_the_test_size(devmind: Any) -> None:
             ["xyzzy"],
             f"There is no command 'xyzzy'{nearest('xyzzy', sorted({*GROUPS, *plugins.available('commands')}))}",
         ),
-        (["stage", "run", "reflex", "--sed", "3"], "'devmind stage run' has no option '--sed'; did you mean '--seed'?"),
-        (["stage", "run"], "Missing argument 'STAGE'; see 'devmind stage run --help'."),
+        (["stage", "run", "reflex", "--st", "3"], "'devmind stage run' has no option '--st'; did you mean '--set'?"),
+        (["teach"], "Missing argument 'NAME'; see 'devmind teach --help'."),
         (["stage", "run", "reflx"], "There is no stage named 'reflx'; did you mean 'reflex'?"),
         (["stage", "exam", "reflx", "--agent", "newborn"], "There is no stage named 'reflx'; did you mean 'reflex'?"),
-        (["stage", "describe", "reflx"], "There is no stage named 'reflx'; did you mean 'reflex'?"),
-        (["stage", "run", "reflex", "--size", "nurse"], "There is no size 'nurse'; did you mean 'nursery'?"),
+        (["stage", "show", "reflx"], "There is no stage named 'reflx'; did you mean 'reflex'?"),
+        (["stage", "run", "reflex", "--config", "nurse"], "There is no configuration 'nurse'; did you mean 'nursery'?"),
         (
             ["stage", "run", "reflex", "--set", "exam.holdoutt=theo"],
             "There is no configuration key 'exam.holdoutt'; did you mean 'exam.holdout'?",
         ),
-        (["curriculum", "run", "reflx"], "There is no stage named 'reflx'; did you mean 'reflex'?"),
+        (["stage", "run", "reflex", "reflx"], "There is no stage named 'reflx'; did you mean 'reflex'?"),
         (["config", "show", "nursry"], "There is no configuration 'nursry'; did you mean 'nursery'?"),
         (["new", "stge", "x"], "There is no kind of plugin 'stge'; did you mean 'stage'?"),
     ],
@@ -83,9 +83,9 @@ def test_mistyped_name_suggests_the_nearest(devmind: Any, words: list[str], sent
 
 
 def test_wrong_type_gives_a_clear_error(devmind: Any) -> None:
-    result = devmind("stage", "run", "reflex", "--seed", "one")
+    result = devmind("stage", "run", "reflex", "--minutes", "one")
     assert result.exit_code == 2
-    assert result.stderr.startswith("Invalid value for '--seed'")
+    assert result.stderr.startswith("Invalid value for '--minutes'")
     assert result.stderr.count("\n") == 1
 
 
@@ -131,7 +131,7 @@ class Interrupting:
         if name == {module!r}:
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupting())
-sys.argv = ["devmind", "stage", "list"]
+sys.argv = ["devmind", "stage", "show"]
 from devmind.cli import main
 main()
 """
@@ -215,7 +215,7 @@ def test_disk_error_without_a_file_name_names_the_output(raising: Raising) -> No
 
 LISTING = """
 import sys
-sys.argv = ["devmind", "stage", "list"]
+sys.argv = ["devmind", "stage", "show"]
 from devmind.cli import main
 main()
 """
@@ -282,10 +282,10 @@ LIGHT = """
 import sys
 from typer.testing import CliRunner
 from devmind.cli import app
-for words in (["--help"], ["stage", "list"], ["stage", "run", "--help"], ["config", "show", "--explain"],
-              ["data", "list"], ["config", "show", "nowhere"], ["stage", "run", "reflx"],
+for words in (["--help"], ["stage", "show"], ["stage", "run", "--help"], ["config", "show", "--explain"],
+              ["data"], ["config", "show", "nowhere"], ["stage", "run", "reflx"],
               ["stage", "run", "reflex", "--set", "a=b"], ["stage", "exam", "reflex", "--agent", "nowhere"],
-              ["report", "show", "nowhere"], ["plugins", "list"]):
+              ["report", "nowhere"], ["plugins", "list"]):
     CliRunner().invoke(app, words)
 heavy = ("torch", "lightning", "transformers", "diffusers", "numba", "cv2", "librosa", "numpy")
 print([name for name in heavy if name in sys.modules])

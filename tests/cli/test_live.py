@@ -21,6 +21,7 @@ from devmind.cli.devices import doors
 from devmind.cli.live import _Teller
 from devmind.live.checking import check_replay
 from devmind.live.serving.hub import Hub
+from devmind.live.watching import Watching
 from devmind.moment import Moment
 from devmind.raised import FOLDER
 from devmind.sessions.reader import Session
@@ -28,6 +29,7 @@ from devmind.testing import short_session, tiny_agent
 from tests import turning
 
 ROOM = ("--camera", "synthetic", "--mic", "synthetic")
+UNSHOWN = ("--set", "page.shown=false")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def raised(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_one_second_of_life_is_printed_and_recorded_for_its_owner_only(
     devmind: Any, raised: Path, tmp_path: Path
 ) -> None:
-    words = ("live", "--agent", raised, *ROOM, "--seconds", 0.5, "--no-page")
+    words = ("live", "--agent", raised, *ROOM, "--set", "seconds=0.5", *UNSHOWN)
     lived = devmind(*words, "--record", "s.mcap")
     assert lived.exit_code == 0, lived.output
     assert "look" in lived.output
@@ -65,7 +67,7 @@ def test_one_second_of_life_is_printed_and_recorded_for_its_owner_only(
 def test_procedures_run_in_a_simulated_world_and_are_printed(devmind: Any, raised: Path, tmp_path: Path) -> None:
     plans = "achieve greeted\nplan greet {\n  for achieve greeted\n  do { look_at(40, 0) wait heard(hello) }\n}\n"
     (tmp_path / "greet.plan").write_text(plans)
-    words = ("--world", "nursery:hide/moved", "--plans", "greet.plan", "--seconds", 0.3, "--no-page")
+    words = ("--world", "nursery:hide/moved", "--set", "plans=greet.plan", "--set", "seconds=0.3", *UNSHOWN)
     lived = devmind("live", "--agent", raised, *words)
     assert lived.exit_code == 0, lived.output
     assert "look +1.00" in lived.output
@@ -92,9 +94,8 @@ def test_fault_is_reported_once_and_its_end(capsys: pytest.CaptureFixture[str]) 
 
 def test_recorded_session_serves_as_camera_and_microphone(devmind: Any, raised: Path, tmp_path: Path) -> None:
     short_session(tmp_path / "tape.mcap")
-    lived = devmind(
-        "live", "--agent", raised, "--demo", "tape.mcap", "--seconds", 0.4, "--no-page", "--record", "d.mcap"
-    )
+    words = ("--world", "tape.mcap", "--set", "seconds=0.4", *UNSHOWN, "--record", "d.mcap")
+    lived = devmind("live", "--agent", raised, *words)
     assert lived.exit_code == 0, lived.output
     tape, again = Session(tmp_path / "tape.mcap"), Session(tmp_path / "d.mcap")
     shown = {moment.senses["sight"].tobytes() for moment, _ in again if "sight" in moment.senses}
@@ -109,7 +110,7 @@ def test_page_opens_once_and_no_agent_means_the_newborn(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "own"))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    lived = devmind("hello", "--seconds", 0.3, "--no-open")
+    lived = devmind("hello", "--set", "seconds=0.3")
     assert lived.exit_code == 0, lived.output
     assert re.search(r"http://127\.0\.0\.1:\d+/\?token=[\w-]+", lived.output)
     assert "sight: missing in" in lived.output, "nobody opened the page"
@@ -118,20 +119,20 @@ def test_page_opens_once_and_no_agent_means_the_newborn(
     assert stat.S_IMODE((tmp_path / "own" / "devmind" / "memory").stat().st_mode) == 0o700
     assert "is kept in" in lived.output
     assert "./memory too" not in lived.output
-    given = devmind("hello", "--seconds", 0.2, "--no-open", "--memory", "memory")
+    given = devmind("hello", "--set", "seconds=0.2", "--memory", "memory")
     assert given.exit_code == 0, given.output
     assert (tmp_path / "elsewhere" / "memory").is_dir()
-    again = devmind("hello", "--seconds", 0.2, "--no-open")
+    again = devmind("hello", "--set", "seconds=0.2")
     assert "there is a memory in ./memory too" in " ".join(again.output.split())
     assert "devmind hello --memory memory" in " ".join(again.output.split())
 
 
 def test_private_life_writes_no_file(devmind: Any, raised: Path, tmp_path: Path, audit: list[str]) -> None:
-    lived = devmind("live", "--agent", raised, *ROOM, "--seconds", 0.5, "--private")
+    lived = devmind("live", "--agent", raised, *ROOM, "--set", "seconds=0.5", "--private")
     assert lived.exit_code == 0, lived.output
     assert audit == []
     assert list(tmp_path.rglob("*")) == []
-    devmind("live", "--agent", raised, *ROOM, "--seconds", 0.2, "--record", "s.mcap", "--no-page")
+    devmind("live", "--agent", raised, *ROOM, "--set", "seconds=0.2", "--record", "s.mcap", *UNSHOWN)
     assert [path for path in audit if path.endswith("s.mcap")], "the audit sees what is written"
 
 
@@ -140,13 +141,13 @@ def test_private_hello_keeps_nothing_of_a_class(
 ) -> None:
     """It wrote what thirty pupils taught into the teacher's own memory."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "own"))
-    met = devmind("hello", "--private", "--seconds", 0.3, "--no-open")
+    met = devmind("hello", "--private", "--set", "seconds=0.3")
     assert met.exit_code == 0, met.output
     assert "private: nothing is kept" in met.output
     assert "is kept in" not in met.output
     assert audit == []
     assert list(tmp_path.rglob("*")) == []
-    both = devmind("hello", "--private", "--memory", "m", "--seconds", 0.3, "--no-open")
+    both = devmind("hello", "--private", "--memory", "m", "--set", "seconds=0.3")
     assert both.exit_code == 2
     assert "excludes --memory" in f"{both.exception} {both.output}"
 
@@ -156,23 +157,22 @@ def test_missing_camera_is_named_beside_a_missing_pyaudio(
 ) -> None:
     """Only the microphone's package was named, where the camera does not exist either."""
     monkeypatch.setitem(sys.modules, "pyaudio", None)
-    for command in (("live", "--agent", raised), ("hello",)):
-        refused = devmind(*command, "--camera", "55", "--mic", "default", "--seconds", 0.3, "--no-open")
-        said = " ".join(f"{refused.exception} {refused.output}".split())
-        assert refused.exit_code != 0
-        assert "camera: There is no camera '55' (/dev/video55 does not exist)." in said
-        assert "microphone: Live sound needs PyAudio" in said
-        assert "--mic none" in said
+    refused = devmind("live", "--agent", raised, "--camera", "55", "--mic", "default", "--set", "seconds=0.3")
+    said = " ".join(f"{refused.exception} {refused.output}".split())
+    assert refused.exit_code != 0
+    assert "camera: There is no camera '55' (/dev/video55 does not exist)." in said
+    assert "microphone: Live sound needs PyAudio" in said
+    assert "--mic none" in said
 
 
 def test_listening_for_a_published_port_is_explicit_and_warned_of(devmind: Any, raised: Path) -> None:
-    words = ("live", "--agent", raised, *ROOM, "--seconds", 0.2, "--no-open", "--bind", "0.0.0.0")
-    assert "needs --port" in " ".join(devmind(*words).output.split())
-    lived = devmind(*words, "--port", free_port())
+    words = ("live", "--agent", raised, *ROOM, "--set", "seconds=0.2", "--set", "page.bind=0.0.0.0")
+    assert "needs page.port" in " ".join(devmind(*words).output.split())
+    lived = devmind(*words, "--set", f"page.port={free_port()}")
     assert lived.exit_code == 0, lived.output
     assert "http://127.0.0.1:" in lived.output
     assert "without TLS" in " ".join(lived.stderr.split())
-    met = devmind("hello", "--private", "--seconds", 0.2, "--no-open", "--bind", "127.0.0.2")
+    met = devmind("hello", "--private", "--set", "seconds=0.2", "--set", "page.bind=127.0.0.2")
     assert met.exit_code == 0, met.output
     assert "without TLS" not in met.stderr
 
@@ -206,7 +206,7 @@ def audit() -> Any:
 
 def test_rerun_viewer_shows_a_life_without_a_page(devmind: Any, raised: Path) -> None:
     pytest.importorskip("rerun_cli", reason="needs the extra 'viewer' (make test-system)")
-    lived = devmind("live", "--agent", raised, *ROOM, "--seconds", 0.5, "--no-page", "--viewer", "rerun")
+    lived = devmind("live", "--agent", raised, *ROOM, "--set", "seconds=0.5", *UNSHOWN, "--set", "viewer=rerun")
     assert lived.exit_code == 0, lived.output
     assert re.search(r"see it in Rerun: http://127\.0\.0\.1:\d+/\?url=rerun", lived.output)
     assert re.search(r"rerun --connect rerun\+http://127\.0\.0\.1:\d+/proxy", lived.output)
@@ -217,19 +217,19 @@ def test_rerun_viewer_shows_a_life_without_a_page(devmind: Any, raised: Path) ->
     ("words", "said"),
     [
         (("--camera", "none", "--mic", "none"), "nothing to sense"),
-        ((*ROOM, "--viewer", "rerum"), "did you mean 'rerun'?"),
-        ((*ROOM, "--private", "--record", "s.mcap"), "excludes --record and --learn"),
-        ((*ROOM, "--private", "--learn"), "excludes --record and --learn"),
-        ((*ROOM, "--learn"), "add --record FILE"),
-        (("--camera", "browser", "--mic", "none", "--no-page"), "the page; leave --no-page out"),
-        ((*ROOM, "--host", "192.0.2.1"), "certificate"),
-        ((*ROOM, "--host", "0.0.0.0"), "--bind 0.0.0.0 listens for a published port"),
-        ((*ROOM, "--host", "192.0.2.1", "--bind", "0.0.0.0", "--port", "1"), "certificate"),
-        ((*ROOM, "--bind", "everywhere"), "an address to listen on"),
-        ((*ROOM, "--cert", "c.pem"), "both --cert and --key"),
+        ((*ROOM, "--set", "viewer=rerum"), "viewer"),
+        ((*ROOM, "--private", "--record", "s.mcap"), "excludes --record and --set learn=true"),
+        ((*ROOM, "--private", "--set", "learn=true"), "excludes --record and --set learn=true"),
+        ((*ROOM, "--set", "learn=true"), "add --record FILE"),
+        (("--camera", "browser", "--mic", "none", *UNSHOWN), "the page; leave --set page.shown=false out"),
+        ((*ROOM, "--set", "page.host=192.0.2.1"), "certificate"),
+        ((*ROOM, "--set", "page.host=0.0.0.0"), "page.bind=0.0.0.0 listens for a published port"),
+        ((*ROOM, "--set", "page.host=192.0.2.1", "--set", "page.bind=0.0.0.0", "--set", "page.port=1"), "certificate"),
+        ((*ROOM, "--set", "page.bind=everywhere"), "an address to listen on"),
+        ((*ROOM, "--set", f"page.cert={__file__}"), "both page.cert and page.key"),
         ((*ROOM, "--set", "herz=9"), "did you mean 'hz'?"),
-        (("--demo", "no.mcap"), "There is no file 'no.mcap'"),
-        ((*ROOM, "--demo", "no.mcap"), "A recording brings its senses: give --demo, or --camera"),
+        (("--world", "no.mcap"), "There is no file 'no.mcap'"),
+        ((*ROOM, "--world", "no.mcap"), "A world or a recording brings its senses: give --world, or --camera"),
         (("--camera", "sythetic_camera=1", "--mic", "none"), "did you mean 'synthetic_camera'"),
     ],
 )
@@ -240,7 +240,7 @@ def test_invalid_options_give_clear_errors(devmind: Any, raised: Path, words: tu
 
 
 def test_newborn_lives_without_an_agent_and_that_is_printed(devmind: Any, tmp_path: Path) -> None:
-    words = (*ROOM, "--seconds", 0.3, "--no-page")
+    words = (*ROOM, "--set", "seconds=0.3", *UNSHOWN)
     lived = devmind("live", *words, "--record", "a.mcap")
     assert lived.exit_code == 0, lived.output
     assert lived.stderr.count("this is the newborn") == 1
@@ -256,8 +256,8 @@ def test_newborn_lives_without_an_agent_and_that_is_printed(devmind: Any, tmp_pa
 
 
 def test_silent_camera_ends_with_exit_code_1_and_the_reason(devmind: Any, raised: Path) -> None:
-    words = ("--camera", "nowhere.mp4", "--mic", "none", "--seconds", 0.3, "--no-open")
-    for page in ((), ("--no-page",)):
+    words = ("--camera", "nowhere.mp4", "--mic", "none", "--set", "seconds=0.3")
+    for page in ((), UNSHOWN):
         lived = devmind("live", "--agent", raised, *words, *page)
         assert lived.exit_code == 1, lived.output
         assert "camera: There is no camera 'nowhere.mp4'" in lived.stdout
@@ -266,7 +266,7 @@ def test_silent_camera_ends_with_exit_code_1_and_the_reason(devmind: Any, raised
 
 
 def test_life_runs_with_one_working_sense(devmind: Any, raised: Path) -> None:
-    words = ("--camera", "nowhere.mp4", "--mic", "synthetic", "--seconds", 0.5, "--no-page")
+    words = ("--camera", "nowhere.mp4", "--mic", "synthetic", "--set", "seconds=0.5", *UNSHOWN)
     lived = devmind("live", "--agent", raised, *words)
     assert lived.exit_code == 0, lived.output
     assert "camera: There is no camera 'nowhere.mp4'" in lived.stdout
@@ -277,14 +277,14 @@ def test_page_shows_why_there_is_no_picture(devmind: Any, raised: Path, monkeypa
     published: list[Any] = []
     monkeypatch.setattr(Hub, "watched", True)
     monkeypatch.setattr(Hub, "publish", lambda self, view, *rest: published.append(view))
-    words = ("--camera", "/dev/nothing", "--mic", "synthetic", "--seconds", 0.5, "--no-open")
+    words = ("--camera", "/dev/nothing", "--mic", "synthetic", "--set", "seconds=0.5")
     devmind("live", "--agent", raised, *words)
     assert published[-1]["absent"] == {"sight": "There is no camera '/dev/nothing' (/dev/nothing does not exist)."}
 
 
 def test_life_uses_a_sensor_of_a_plugin(devmind: Any, raised: Path, tmp_path: Path, warm: None) -> None:
-    words = ("--sensor", "warmth=0.5", "--camera", "none", "--mic", "none", "--seconds", 0.5)
-    lived = devmind("live", "--agent", raised, *words, "--no-page", "--record", "w.mcap")
+    words = ("--sensor", "warmth=0.5", "--camera", "none", "--mic", "none", "--set", "seconds=0.5")
+    lived = devmind("live", "--agent", raised, *words, *UNSHOWN, "--record", "w.mcap")
     assert lived.exit_code == 0, lived.output
     recorded = devmind("session", "record", "r.mcap", *words)
     assert recorded.exit_code == 0, recorded.output
@@ -347,25 +347,20 @@ def test_named_sensor_replaces_the_default_camera() -> None:
     assert asked.details == {"camera": "none", "microphone": "none", "sensors": "synthetic_camera=0.2"}
 
 
-def test_hello_can_use_the_camera_of_this_machine(devmind: Any) -> None:
-    met = devmind("hello", "--camera", "synthetic", "--mic", "none", "--seconds", 0.5, "--no-open")
-    assert met.exit_code == 0, met.output
-    assert "open this page" in met.output
-    assert "sound: missing" not in met.output
-
-
-def test_watch_shows_a_run(devmind: Any, tmp_path: Path) -> None:
+def test_watch_shows_a_run(devmind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "run").mkdir()
-    refused = devmind("watch", "run", "--seconds", 0.1, "--no-open")
+    refused = devmind("watch", "run")
     assert (refused.exit_code, "no journal.jsonl" in refused.output) == (2, True)
     (tmp_path / "run" / "journal.jsonl").touch()
-    watched = devmind("watch", "run", "--seconds", 0.1, "--no-open")
+    run = Watching.run
+    monkeypatch.setattr(Watching, "run", lambda self: run(self, 0.1))
+    watched = devmind("watch", "run")
     assert watched.exit_code == 0, watched.output
     assert "token=" in watched.output
 
 
 def test_check_finds_the_newborn_of_a_recording(devmind: Any, tmp_path: Path) -> None:
-    words = ("live", "--agent", FOLDER, *ROOM, "--seconds", 0.3, "--no-page", "--record", "n.mcap")
+    words = ("live", "--agent", FOLDER, *ROOM, "--set", "seconds=0.3", *UNSHOWN, "--record", "n.mcap")
     assert devmind(*words).exit_code == 0
     assert not check_replay([tmp_path / "n.mcap"]).passed, "its weights are not kept beside the recording"
     assert devmind("session", "replay", "--check", "n.mcap").exit_code == 0

@@ -27,12 +27,12 @@ def said(devmind: Any, *words: object) -> Any:
 
 
 def test_stats_count_entries(devmind: Any, mind: Path) -> None:
-    found = said(devmind, "stats", "--json")
+    found = said(devmind, "show", "--json")
     assert (found["entries"], found["named"], found["pointed"]) == (9, 5, 6)
     assert found["names"] == {"name 0": 3, "name 2": 2}
     assert found["senses"]["sight"]["keys"] == 9
     assert found["disk_bytes"] > found["payload_bytes"] > 9 * 192
-    assert "9, 5 of them examples of names, 6 pointing" in said(devmind, "stats")
+    assert "9, 5 of them examples of names, 6 pointing" in said(devmind, "show")
 
 
 def test_recall_by_words_needs_no_agent_and_counts_matches(devmind: Any, mind: Path) -> None:
@@ -42,19 +42,17 @@ def test_recall_by_words_needs_no_agent_and_counts_matches(devmind: Any, mind: P
     assert said(devmind, "show", "4", "--json")["recalled"] == 1
     assert "nothing is remembered" in said(devmind, "recall", "nonsense")
     assert "name 2" in said(devmind, "recall", "name 2")
-    nothing = devmind("memory", "recall")
-    assert (nothing.exit_code, "WORDS, --image FILE or --sound FILE" in nothing.output) == (2, True)
 
 
 def test_list_shows_the_newest_entries_and_counts_no_recall(devmind: Any, mind: Path) -> None:
-    newest = said(devmind, "list", "--json", "-k", "3")
+    newest = said(devmind, "recall", "--json", "-k", "3")
     assert [one["id"] for one in newest] == [9, 8, 7]
-    assert len(said(devmind, "list", "--json")) == 9
-    assert "the newest 2 of 9 entries; --count N shows more" in said(devmind, "list", "-k", "2")
+    assert len(said(devmind, "recall", "--json")) == 9
+    assert "the newest 2 of 9 entries; --count N shows more" in said(devmind, "recall", "-k", "2")
     assert said(devmind, "show", "9", "--json")["recalled"] == 0
     with open_store(mind) as store:
         store.delete(range(1, 10))
-    assert said(devmind, "list").strip() == "no entry yet"
+    assert said(devmind, "recall").strip() == "no entry yet"
 
 
 def test_recall_by_picture_and_by_sound(devmind: Any, agent: Path, tmp_path: Path, monkeypatch: Any) -> None:
@@ -66,16 +64,17 @@ def test_recall_by_picture_and_by_sound(devmind: Any, agent: Path, tmp_path: Pat
         soundfile.write(f"{name}.wav", wave, 16_000)
     for name in ("red.png", "green.png", "low.wav", "high.wav"):
         assert devmind("teach", name.split(".")[0], name, "--agent", agent).exit_code == 0
-    for option, name in (("--image", "red.png"), ("--image", "green.png"), ("--sound", "high.wav")):
-        found = said(devmind, "recall", option, name, "--agent", agent, "--json", "-k", "1")
+    for name in ("red.png", "green.png", "high.wav"):
+        found = said(devmind, "recall", "--like", name, "--agent", agent, "--json", "-k", "1")
         assert found[0]["name"] == name.split(".")[0]
         assert found[0]["score"] > 0.999
-    again = said(devmind, "recall", "--image", "red.png", "--agent", agent, "--json", "--rebuild")
-    assert again[0]["name"] == "red"
-    found = said(devmind, "recall", "green", "--image", "red.png", "--agent", agent, "--json")
+    assert "all is well" in said(devmind, "check", "--keys-of", agent)
+    both = said(devmind, "recall", "--like", "red.png", "--like", "high.wav", "--agent", agent, "--json", "-k", "2")
+    assert {one["name"] for one in both} == {"red", "high"}
+    found = said(devmind, "recall", "green", "--like", "red.png", "--agent", agent, "--json")
     assert [one["name"] for one in found] == ["green"]
-    wrong = devmind("memory", "recall", "--sound", "red.png", "--agent", agent)
-    assert (wrong.exit_code, "has no sound" in wrong.output) == (2, True)
+    wrong = devmind("memory", "recall", "--like", "red.png", "--like", "green.png", "--agent", agent)
+    assert (wrong.exit_code, "one sight at a time" in wrong.output) == (2, True)
     files = said(devmind, "show", str(found[0]["id"]), "--out", "seen", "--json")["files"]
     assert cv2.imread(files[0]).shape == (64, 64, 3)
 
@@ -93,9 +92,9 @@ def test_forgetting_is_final_and_names_what_stays(devmind: Any, mind: Path, tmp_
     answer = devmind("memory", "forget", "--name", "name 2")
     assert answer.exit_code == 0
     assert "is not there; if it was moved" in answer.output  # it points into a deleted recording
-    assert said(devmind, "stats", "--json")["names"] == {"name 0": 3}
+    assert said(devmind, "show", "--json")["names"] == {"name 0": 3}
     assert "3 entries forgotten" in said(devmind, "forget", "--older-than-h", "1")
-    assert said(devmind, "stats", "--json")["named"] == 3  # examples of names are kept
+    assert said(devmind, "show", "--json")["named"] == 3  # examples of names are kept
     assert devmind("memory", "forget").exit_code == 2
     assert devmind("memory", "forget", "1", "--name", "name 0").exit_code == 2
 
@@ -142,7 +141,7 @@ def test_memory_survives_export_and_import(devmind: Any, mind: Path, tmp_path: P
     broken = devmind("memory", "import", "broken.zip", "--memory", "third")
     assert (broken.exit_code, "damaged" in broken.output) == (2, True)
     if Path("third").exists():
-        assert said(devmind, "stats", "--memory", "third", "--json")["entries"] == 0
+        assert said(devmind, "show", "--memory", "third", "--json")["entries"] == 0
     Path("text.zip").write_text("no memory")
     assert devmind("memory", "import", "text.zip", "--memory", "fourth").exit_code == 2
     assert not Path("fourth").exists()
@@ -164,13 +163,20 @@ def test_check_finds_and_repairs_damage(devmind: Any, mind: Path) -> None:
 
 def test_missing_memory_gives_a_clear_error(devmind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    answer = devmind("memory", "stats")
+    answer = devmind("memory", "show")
     assert (answer.exit_code, "There is no memory in 'memory'" in answer.output) == (2, True)
     assert not Path("memory").exists()
 
 
 @pytest.mark.parametrize(
-    "words", [("memory", "stats"), ("memory", "recall", "cup"), ("memory", "check"), ("forget", "cup"), ("name", "a")]
+    "words",
+    [
+        ("memory", "show"),
+        ("memory", "recall", "cup"),
+        ("memory", "check"),
+        ("memory", "forget", "--name", "cup"),
+        ("name", "a"),
+    ],
 )
 def test_folder_of_other_files_is_refused_as_a_memory(devmind: Any, tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "foreign").mkdir()
@@ -182,7 +188,9 @@ def test_folder_of_other_files_is_refused_as_a_memory(devmind: Any, tmp_path: Pa
     assert [path.name for path in tmp_path.rglob("*")] == ["foreign", "notes.txt"]
 
 
-@pytest.mark.parametrize("words", [("memory", "stats"), ("teach", "cup", "no.png"), ("forget", "cup"), ("hello",)])
+@pytest.mark.parametrize(
+    "words", [("memory", "show"), ("teach", "cup", "no.png"), ("memory", "forget", "--name", "cup"), ("hello",)]
+)
 def test_file_is_refused_as_a_memory(devmind: Any, tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "text.txt").touch()
     answer = devmind(*words, "--memory", "text.txt")
@@ -191,13 +199,13 @@ def test_file_is_refused_as_a_memory(devmind: Any, tmp_path: Path, words: tuple[
 
 
 def test_stats_count_only_the_files_of_the_store(devmind: Any, mind: Path) -> None:
-    before = said(devmind, "stats", "--json")["disk_bytes"]
+    before = said(devmind, "show", "--json")["disk_bytes"]
     (mind / "film.mp4").write_bytes(bytes(1_000_000))
-    assert said(devmind, "stats", "--json")["disk_bytes"] == before
+    assert said(devmind, "show", "--json")["disk_bytes"] == before
 
 
 def test_entries_are_counted_in_singular_and_plural(devmind: Any, tmp_path: Path) -> None:
     with open_store(tmp_path / "memory") as store:
         store.add([example(1)])
     assert said(devmind, "check") == "1 entry, all is well\n"
-    assert "0 times, 1 entry never" in said(devmind, "stats")
+    assert "0 times, 1 entry never" in said(devmind, "show")

@@ -89,10 +89,10 @@ def test_another_agent_takes_over_a_memory_only_on_request(devmind: Any, agent: 
     cv2.imwrite("red.png", np.full((80, 80, 3), (30, 30, 220), np.uint8))
     assert devmind("teach", "red", "red.png", "--agent", agent).exit_code == 0
     keys = _keys()
-    for words in (("memory", "recall", "--image", "red.png"), ("name", "red.png"), ("teach", "red", "red.png")):
+    for words in (("memory", "recall", "--like", "red.png"), ("name", "red.png"), ("teach", "red", "red.png")):
         refused = devmind(*words, "--agent", "other")
-        assert (refused.exit_code, "--rebuild" in refused.output, _keys()) == (2, True, keys), words
-    taken = devmind("memory", "recall", "--image", "red.png", "--agent", "other", "--rebuild")
+        assert (refused.exit_code, "check --keys-of" in refused.output, _keys()) == (2, True, keys), words
+    taken = devmind("memory", "check", "--keys-of", "other")
     assert (taken.exit_code, "got new keys" in taken.output) == (0, True)
     assert _keys() != keys
 

@@ -75,6 +75,6 @@ def test_traces_held_by_another_process_give_a_note(devmind: Any, mind: Path, mo
     assert answer.exit_code == 0
     assert "Note: It is deleted, but another process is reading." in answer.output
     assert "2 entries forgotten" in answer.output
-    named = devmind("forget", "name 0")
+    named = devmind("memory", "forget", "--name", "name 0")
     assert (named.exit_code, "name 0: 2 examples forgotten" in named.output) == (0, True)
     assert left(mind) == 5

@@ -39,11 +39,11 @@ def test_pictures_and_sounds_are_taught_named_and_forgotten(devmind: Any, agent:
     seen, heard = asked.output.splitlines()
     assert "red3.png, sight: red (" in seen
     assert "low3.wav, sound: low (" in heard
-    gone = devmind("forget", "red")
+    gone = devmind("memory", "forget", "--name", "red")
     assert gone.output == "red: 3 examples forgotten\n"
     assert "red (" not in devmind("name", files / "red3.png", "--agent", agent).output
     assert b"red" not in (Path("memory") / FILE).read_bytes()
-    wrong = devmind("forget", "gren")
+    wrong = devmind("memory", "forget", "--name", "gren")
     assert wrong.exit_code == 2
     assert "did you mean 'green'" in wrong.output
 
@@ -62,7 +62,7 @@ def test_names_taught_by_sounds_do_not_apply_to_pictures(devmind: Any, agent: Pa
         (["teach", "cup", "red0.png", "--agent", "nowhere"], "There is no folder 'nowhere'"),
         (["teach", "cup", "text.txt"], "is text and no media file"),
         (["name", "red0.png"], "There is no memory in 'memory'"),
-        (["forget", "cup"], "There is no memory in 'memory'"),
+        (["memory", "forget", "--name", "cup"], "There is no memory in 'memory'"),
         (["teach", "cup"], "Missing argument"),
         (["teach", "cup", "silent.wav"], "'silent.wav' is silent: no sample is above 0.001 of full scale (-60 dB)"),
         (["teach", "cup", "dot.png"], "'dot.png' has 1x1 pixels; at least 8x8 are needed"),
@@ -89,8 +89,7 @@ def test_files_that_the_agent_cannot_sense_are_neither_named_nor_recalled(
     devmind("teach", "red", files / "red0.png", "--agent", agent)
     told = {"silent.wav": "is silent", "dot.png": "has 1x1 pixels", "huge.png": "more than 64 megapixels"}
     for file, sentence in told.items():
-        option = "--sound" if file.endswith("wav") else "--image"
-        for words in (("name", file, "--agent", agent), ("memory", "recall", option, file, "--agent", agent)):
+        for words in (("name", file, "--agent", agent), ("memory", "recall", "--like", file, "--agent", agent)):
             refused = devmind(*words)
             assert (refused.exit_code, sentence in refused.output) == (2, True), refused.output
 

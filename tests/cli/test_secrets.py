@@ -40,13 +40,13 @@ def test_recording_of_a_camera_does_not_hold_its_password(tmp_path: Path, camera
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
-    out = [devmind("session", "record", "a.mcap", "--camera", url, "--mic", "none", "--seconds", 2)]
+    out = [devmind("session", "record", "a.mcap", "--camera", url, "--mic", "none", "--set", "seconds=2")]
     assert open_session(tmp_path / "a.mcap").frame_count > 0
     assert any(SECRET in path for path in camera.paths), "the camera itself was asked with all of it"
-    out.append(devmind("session", "info", "a.mcap"))
+    out.append(devmind("session", "show", "a.mcap"))
     assert f"camera: http://127.0.0.1:{camera.server_address[1]}/x.mjpg?size=1&token=***" in out[-1]
-    out.append(devmind("sensors", "test", f"webcam={url}", "--seconds", 1))
-    devmind("session", "export", "a.mcap", "--to", "wav", "--out", "plain")
+    out.append(devmind("sensors", f"webcam={url}", "--seconds", 1))
+    devmind("session", "export", "a.mcap", "plain", "--to", "wav")
     assert nothing_holds_it(tmp_path, *out)
 
 
@@ -60,11 +60,21 @@ def broker() -> Iterator[Broker]:
 def test_broker_gets_the_password_and_the_recording_does_not(devmind: Any, tmp_path: Path, broker: Broker) -> None:
     source = f"environment=mqtt://me:{SECRET}@127.0.0.1:{broker.port}/home"
     done = devmind(
-        "session", "record", "a.mcap", "--camera", "none", "--mic", "synthetic", "--sensor", source, "--seconds", 1
+        "session",
+        "record",
+        "a.mcap",
+        "--camera",
+        "none",
+        "--mic",
+        "synthetic",
+        "--sensor",
+        source,
+        "--set",
+        "seconds=1",
     )
     assert broker.subscribed.wait(30), done.output
     assert SECRET.encode() in broker.login
-    info = devmind("session", "info", "a.mcap").output
+    info = devmind("session", "show", "a.mcap").output
     assert f"sensors: environment=mqtt://127.0.0.1:{broker.port}/home" in info
     assert nothing_holds_it(tmp_path, done.output, info)
 
@@ -72,10 +82,10 @@ def test_broker_gets_the_password_and_the_recording_does_not(devmind: Any, tmp_p
 def test_serial_line_with_a_token_does_not_leak_it(devmind: Any, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     source = f"environment=serial://{os.ttyname(theirs)}?baud=9600&auth={SECRET}"
-    words = ("--camera", "none", "--mic", "synthetic", "--sensor", source, "--seconds", 0.5)
+    words = ("--camera", "none", "--mic", "synthetic", "--sensor", source, "--set", "seconds=0.5")
     done = devmind("session", "record", "a.mcap", *words)
     assert "was missing in" in done.output
-    assert nothing_holds_it(tmp_path, done.output, devmind("session", "info", "a.mcap").output)
+    assert nothing_holds_it(tmp_path, done.output, devmind("session", "show", "a.mcap").output)
     os.close(ours)
     os.close(theirs)
 
@@ -91,17 +101,17 @@ def test_serial_line_with_a_token_does_not_leak_it(devmind: Any, tmp_path: Path)
             "none",
             "--camera",
             f"http://u:{SECRET}@127.0.0.1:9/x",
-            "--seconds",
-            1,
+            "--set",
+            "seconds=1",
         ],
-        ["session", "record", "a.mcap", "--mic", "none", "--camera", f"u:{SECRET}@127.0.0.1/x", "--seconds", 0.5],
-        ["sensors", "test", f"environment=http://u:{SECRET}@127.0.0.1:9/x?token={SECRET}", "--seconds", 1],
-        ["sensors", "test", f"environment=ftp://u:{SECRET}@127.0.0.1:9/x"],
-        ["sensors", "test", f"webcam=rtsp://u:{SECRET}@127.0.0.1:9/x", "--seconds", 0.5],
-        ["sensors", "test", f"video_file=http://u:{SECRET}@127.0.0.1:9/x"],
-        ["memory", "stats", "--memory", f"mysql://u:{SECRET}@127.0.0.1:9/x"],
+        ["session", "record", "a.mcap", "--mic", "none", "--camera", f"u:{SECRET}@127.0.0.1/x", "--set", "seconds=0.5"],
+        ["sensors", f"environment=http://u:{SECRET}@127.0.0.1:9/x?token={SECRET}", "--seconds", 1],
+        ["sensors", f"environment=ftp://u:{SECRET}@127.0.0.1:9/x"],
+        ["sensors", f"webcam=rtsp://u:{SECRET}@127.0.0.1:9/x", "--seconds", 0.5],
+        ["sensors", f"video_file=http://u:{SECRET}@127.0.0.1:9/x"],
+        ["memory", "show", "--memory", f"mysql://u:{SECRET}@127.0.0.1:9/x"],
         ["live", "--agent", f"http://u:{SECRET}@h/x"],
-        ["doctor", "--out", f"http://u:{SECRET}@h/x"],
+        ["doctor", f"http://u:{SECRET}@h/x"],
     ],
 )
 def test_no_error_message_quotes_the_password(devmind: Any, tmp_path: Path, words: list[str]) -> None:

@@ -25,7 +25,7 @@ def built_in(monkeypatch):
 
 
 def test_every_built_in_sensor_is_listed_with_its_senses_and_source(devmind):
-    listed = devmind("sensors", "list")
+    listed = devmind("sensors")
     assert listed.exit_code == 0
     for words in ("webcam[=SOURCE] gives sight", "video_file=PATH gives sight", "speaker[=DEVICE] takes utter"):
         assert words in " ".join(listed.output.split())
@@ -33,7 +33,7 @@ def test_every_built_in_sensor_is_listed_with_its_senses_and_source(devmind):
 
 
 def test_sensors_test_prints_rate_level_and_skew_and_saves_nothing(devmind, tmp_path):
-    tested = devmind("sensors", "test", "synthetic_camera=0.2", "synthetic_microphone=0.2", "--seconds", "0.6")
+    tested = devmind("sensors", "synthetic_camera=0.2", "synthetic_microphone=0.2", "--seconds", "0.6")
     assert tested.exit_code == 0, tested.output
     words = " ".join(tested.output.split())
     rate = re.search(r"synthetic_camera sight (\d+\.\d)/s", words)
@@ -48,14 +48,14 @@ def test_sensors_test_prints_rate_level_and_skew_and_saves_nothing(devmind, tmp_
 def test_picture_is_saved_on_request(devmind, tmp_path):
     import cv2
 
-    tested = devmind("sensors", "test", "synthetic_camera", "--seconds", "0.5", "--save", "seen.png")
+    tested = devmind("sensors", "synthetic_camera", "--seconds", "0.5", "--save", "seen.png")
     assert tested.exit_code == 0, tested.output
     assert [path.name for path in tmp_path.iterdir()] == ["seen.png"]
     assert cv2.imread("seen.png").shape == (240, 320, 3)
 
 
 def test_silent_sensor_ends_with_exit_code_1_and_the_reason(devmind):
-    tested = devmind("sensors", "test", "webcam=97", "--seconds", "0.5")
+    tested = devmind("sensors", "webcam=97", "--seconds", "0.5")
     assert tested.exit_code == 1
     assert "There is no camera '97'" in tested.output
     assert "nothing came" in tested.output
@@ -73,6 +73,6 @@ def test_silent_sensor_ends_with_exit_code_1_and_the_reason(devmind):
     ],
 )
 def test_untestable_sensor_gives_a_clear_error(devmind, words, code, said):
-    tested = devmind("sensors", "test", *words, "--seconds", "0.5")
+    tested = devmind("sensors", *words, "--seconds", "0.5")
     assert said in tested.output
     assert tested.exit_code == code

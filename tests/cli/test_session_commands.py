@@ -24,7 +24,7 @@ def walk(tmp_path: Path) -> Path:
 
 
 def test_one_second_is_recorded_without_an_agent(devmind: Any, tmp_path: Path) -> None:
-    words = ("session", "record", "me.mcap", "--mic", "synthetic", "--seconds", 0.6)
+    words = ("session", "record", "me.mcap", "--mic", "synthetic", "--set", "seconds=0.6")
     done = devmind(*words, "--camera", "synthetic")
     assert done.exit_code == 0, done.output
     assert re.search(r"^recording +\d\.\d s · sight, sound$", done.output, re.MULTILINE)
@@ -38,38 +38,24 @@ def test_one_second_is_recorded_without_an_agent(devmind: Any, tmp_path: Path) -
     assert all(abs(frame_s - session.elapsed_s(k)) < 0.11 for k, frame_s in enumerate(shown)), "on the ticks' clock"
     assert session.health[0].data["sight"]["sense"] == "sight"
     assert (tmp_path / "me.mcap").stat().st_mode & 0o077 == 0, "people were in view"
-    assert f"camera: {session.frame_count} frame" in devmind("session", "info", "me.mcap").output
+    assert f"camera: {session.frame_count} frame" in devmind("session", "show", "me.mcap").output
     again = devmind(*words, "--camera", "synthetic")
     assert again.exit_code == 2
     assert "exists already" in again.stderr
-    bare = devmind(*words, "--camera", "none", "--no-frames", "--overwrite")
+    (tmp_path / "me.mcap").unlink()
+    bare = devmind(*words, "--camera", "none", "--set", "frames=false")
     assert bare.exit_code == 0
     assert open_session(tmp_path / "me.mcap").frame_count == 0
     assert "nothing to sense" in devmind("session", "record", "x.mcap", "--camera", "none", "--mic", "none").stderr
 
 
-def test_recording_is_overwritten_only_once_something_is_sensed(devmind: Any, walk: Path) -> None:
-    """Regression: it was emptied, and then removed, although the camera never answered."""
-    before = walk.read_bytes()
-    dead = ("--camera", "none", "--mic", "none", "--sensor", "environment=http://127.0.0.1:9/x", "--seconds", 0.3)
-    refused = devmind("session", "record", "walk.mcap", *dead, "--overwrite")
-    assert refused.exit_code == 1, refused.output
-    assert "Nothing was ever sensed" in refused.stderr
-    assert walk.read_bytes() == before
-    done = devmind(
-        "session", "record", "walk.mcap", "--camera", "none", "--mic", "synthetic", "--seconds", 0.3, "--overwrite"
-    )
-    assert done.exit_code == 0, done.output
-    assert set(open_session(walk).senses) == {"sound"}
-
-
 @pytest.mark.usefixtures("walk")
 def test_first_part_stands_for_all_parts(devmind: Any, tmp_path: Path) -> None:
-    info = devmind("session", "info", "walk.mcap").output
+    info = devmind("session", "show", "walk.mcap").output
     assert "in 2 parts, whole" in info
     assert "10 Moments" in info
     assert "1.0 s" in info
-    lines = devmind("session", "replay", "walk.mcap", "--from", 4, "--count", 2).output.splitlines()
+    lines = devmind("session", "replay", "walk.mcap", "--ticks", "4-5").output.splitlines()
     assert ["step 4" in lines[0], "step 5" in lines[1], len(lines)] == [True, True, 2]
     data = bytearray((tmp_path / "walk-0002.mcap").read_bytes())
     data[data.index(b"zstd") + 40] ^= 1
@@ -85,7 +71,7 @@ def test_first_part_stands_for_all_parts(devmind: Any, tmp_path: Path) -> None:
 def test_empty_recording_leaves_no_file(devmind: Any, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     for _ in range(2):
-        done = devmind("session", "record", "x.mcap", "--camera", "no.mp4", "--mic", "none", "--seconds", 0.3)
+        done = devmind("session", "record", "x.mcap", "--camera", "no.mp4", "--mic", "none", "--set", "seconds=0.3")
         assert (done.exit_code, "Nothing was ever sensed" in done.stderr) == (1, True), done.output
         assert "session: " not in done.output
         assert sorted(tmp_path.iterdir()) == before
@@ -95,7 +81,7 @@ def test_empty_recording_leaves_no_file(devmind: Any, tmp_path: Path) -> None:
 def test_recording_is_exported_and_a_wrong_format_is_named(devmind: Any, tmp_path: Path) -> None:
     made = devmind("session", "export", "walk.mcap", "--to", "mkv")
     assert (made.exit_code, made.output.strip()) == (0, "mkv: walk.mkv")
-    assert devmind("session", "export", "walk.mcap", "--to", "wav", "--out", "plain").exit_code == 0
+    assert devmind("session", "export", "walk.mcap", "plain", "--to", "wav").exit_code == 0
     assert {path.name for path in (tmp_path / "plain").iterdir()} == {
         *("sound.wav", "sound.csv", "images", "images.csv", "words.srt")
     }
@@ -103,7 +89,6 @@ def test_recording_is_exported_and_a_wrong_format_is_named(devmind: Any, tmp_pat
     assert devmind("session", "export", "walk.mcap", "again.mkv").output.strip() == "mkv: again.mkv"
     other = devmind("session", "export", "walk.mcap", "film.mp4")
     assert (other.exit_code, "name it 'film.mkv', or choose a format by --to" in other.stderr) == (2, True)
-    assert "Name what is written once" in devmind("session", "export", "walk.mcap", "a.mkv", "--out", "b.mkv").stderr
-    assert not {"film.mp4", "a.mkv", "b.mkv"} & {path.name for path in tmp_path.iterdir()}
+    assert "film.mp4" not in {path.name for path in tmp_path.iterdir()}
     wrong = devmind("session", "export", "walk.mcap", "--to", "mvk")
     assert (wrong.exit_code, "did you mean 'mkv'" in wrong.stderr) == (2, True)

@@ -1,4 +1,4 @@
-"""`devmind stage` and `devmind curriculum`: arguments of the runner, output, and exit codes."""
+"""`devmind stage`, of one stage and of a childhood: arguments of the runner, output, and exit codes."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def test_run_passes_all_options_to_the_runner(devmind: Any, calls: Calls, tmp_pa
     (tmp_path / "data").mkdir()
     (tmp_path / "walk one.mcap").touch()
     line = (
-        "stage run reflex --agent agent --size tiny --minutes 2.5 --set exam.holdout=theo --set attempts=2 --data data "
-        "--seed 7 --out there --ablate --cut --experience"
+        "stage run reflex --agent agent --config tiny --minutes 2.5 --set exam.holdout=theo --set attempts=2 "
+        "--data data --set seed=7 --out there --ablate --cut --experience"
     )
     result = devmind(*line.split(), "walk one.mcap")
     assert result.exit_code == 0
@@ -100,8 +100,8 @@ def test_run_passes_all_options_to_the_runner(devmind: Any, calls: Calls, tmp_pa
 
 
 def test_configuration_can_be_named_and_its_size_changed(devmind: Any, calls: Calls) -> None:
-    devmind("stage", "run", "reflex", "--config", "child", "--size", "nursery")
-    devmind("stage", "run", "reflex", "--size", "child")
+    devmind("stage", "run", "reflex", "--config", "child", "--set", "size=nursery")
+    devmind("stage", "run", "reflex", "--config", "child")
     devmind("stage", "run", "reflex")
     assert [(run["config"].size, run["config"].precision) for run in calls.runs] == [
         ("nursery", "bf16-mixed"),
@@ -132,18 +132,18 @@ class StoppedError(Exception):
 def test_stopped_run_prints_how_to_resume(devmind: Any, calls: Calls, error: BaseException, code: int) -> None:
     calls.error = error
     for more in ((), ("--cut",)):
-        result = devmind("stage", "run", "reflex", "--seed", "3", *more)
+        result = devmind("stage", "run", "reflex", "--set", "seed=3", *more)
         assert result.exit_code == code
         assert result.stderr == (
             "Stopped; everything so far is saved, and the same command continues from there: "
-            "devmind stage run reflex --seed 3\n"
+            "devmind stage run reflex --set seed=3\n"
             "With --cut it continues with the next lesson, and the report says that this one was cut.\n"
         )
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf"])
 def test_minutes_must_be_a_number_above_0(devmind: Any, calls: Calls, minutes: str) -> None:
-    for command in (("stage", "run", "reflex"), ("curriculum", "run")):
+    for command in (("stage", "run", "reflex"), ("stage", "run", "all")):
         result = devmind(*command, "--minutes", minutes)
         assert (result.exit_code, result.stderr) == (2, f"--minutes expects a number above 0; got {minutes}.\n")
     assert calls.runs == []
@@ -186,7 +186,7 @@ def test_data_folder_without_known_files_is_reported(
     (tmp_path / "agent" / "config.json").touch()
     (tmp_path / "data" / "pictures").mkdir(parents=True)
     (tmp_path / "data" / "pictures" / "digits.npz").touch()
-    commands = (("stage", "run", "reflex"), ("stage", "exam", "reflex", "--agent", "agent"), ("curriculum", "run"))
+    commands = (("stage", "run", "reflex"), ("stage", "exam", "reflex", "--agent", "agent"), ("stage", "run", "all"))
     for command in commands:
         result = devmind(*command, "--data", "data")
         assert result.stderr.removesuffix("loading takes some seconds\n") == (
@@ -221,10 +221,10 @@ def test_exam_says_what_it_read_and_what_it_did_not_ask(
     devmind: Any, calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Regression: `stage exam language --skill read` scored another text than the documented figure, without a word."""
-    monkeypatch.setitem(MEASURE, "note", "without --data or --text, the caregiver's sentences")
+    monkeypatch.setitem(MEASURE, "note", "without --data or text.files, the caregiver's sentences")
     monkeypatch.setattr(calls, "not_asked", ["hear_words/digits"])
-    result = devmind("stage", "exam", "reflex", "--agent", "newborn", "--exam-seed", "7")
-    assert "see: without --data or --text, the caregiver's sentences\n" in result.output
+    result = devmind("stage", "exam", "reflex", "--agent", "newborn", "--set", "seed=7")
+    assert "see: without --data or text.files, the caregiver's sentences\n" in result.output
     assert "not asked, as they need --data, or an extra that is not installed: hear_words/digits" in result.output
     assert calls.runs[0]["config"].seed == 7
     (tmp_path / "data").mkdir()
@@ -245,16 +245,16 @@ def test_exam_marks_scores_below_those_of_a_rule(
 
 
 def test_list_shows_what_a_stage_teaches_and_the_result_of_its_newest_run(devmind: Any, tmp_path: Path) -> None:
-    assert "–" in devmind("stage", "list").output
+    assert "–" in devmind("stage", "show").output
     folder = tmp_path / "checkpoints" / "run" / "reports" / "reflex"
     folder.mkdir(parents=True)
     (folder / "results.json").write_text(json.dumps(fake_results()))
-    said = " ".join(devmind("stage", "list").output.split())
+    said = " ".join(devmind("stage", "show").output.split())
     assert "failed, size nursery" in said
     assert "Senses and reflexes, the first stage" in said
     assert "stages.reflex.stage" not in said
     (folder / "results.json").write_text("{")
-    assert devmind("stage", "list").exit_code == 0, "a damaged file of one run hides no stage"
+    assert devmind("stage", "show").exit_code == 0, "a damaged file of one run hides no stage"
 
 
 def test_exam_exit_code_follows_the_gate(devmind: Any, calls: Calls, tmp_path: Path) -> None:
@@ -290,13 +290,13 @@ def test_describe_shows_lessons_and_gates(devmind: Any, stand_in: Callable[..., 
     stage = SimpleNamespace(name="ears", requires=("reflex",), skills=[skill], lessons=lambda context: [lesson])
     made = {"load_stage": lambda name: stage, "make_context": lambda config, *rest: SimpleNamespace(config=config)}
     stand_in("devmind.curriculum.start", **made)
-    output = devmind("stage", "describe", "reflex").output
+    output = devmind("stage", "show", "reflex").output
     assert "ears: goes on after reflex" in output
     assert "Lessons at size nursery, 2.5 minutes in all" in output
     assert "Minutes of 2 cores of 100 GFLOP/s (float32); the steps are the same on every machine" in output
-    mistyped = devmind("stage", "describe", "reflex", "--set", "lessons.lisen.steps=3")
+    mistyped = devmind("stage", "show", "reflex", "--set", "lessons.lisen.steps=3")
     assert (mistyped.exit_code, mistyped.stderr) == (2, "Stage 'ears' has no lesson 'lisen'; did you mean 'listen'?\n")
-    larger = devmind("stage", "describe", "reflex", "--size", "child").output
+    larger = devmind("stage", "show", "reflex", "--config", "child").output
     assert "Lessons at size child; 'devmind stage run' measures how long they take" in larger
     assert "2.5" not in larger
     for text in (
@@ -319,14 +319,14 @@ def test_finished_run_is_reported_without_the_runner(devmind: Any, tmp_path: Pat
         journal.write("start", identity=identity("reflex", settings, None, None, [], out))
         journal.write("finished", passed=passed, agent="milestones/01-reflex")
         for more in ((), ("--cut",)):
-            again = devmind("stage", "run", "reflex", "--size", "tiny", "--out", out, *more)
+            again = devmind("stage", "run", "reflex", "--config", "tiny", "--out", out, *more)
             assert "This run had finished" in again.output
             assert "agent: out-" in again.output
             assert again.exit_code == (0 if passed else 1)
-    other = devmind("stage", "run", "reflex", "--size", "tiny", "--seed", 9, "--out", out)
+    other = devmind("stage", "run", "reflex", "--config", "tiny", "--set", "seed=9", "--out", out)
     assert (other.exit_code, "holds a run with other settings" in other.output) == (2, True)
     assert calls.runs == []
-    devmind("stage", "run", "reflex", "--size", "tiny", "--out", out, "--ablate")
+    devmind("stage", "run", "reflex", "--config", "tiny", "--out", out, "--ablate")
     assert [run["ablate"] for run in calls.runs] == [True], "its twin is left to do"
 
 
@@ -338,13 +338,13 @@ def test_list_shows_the_newest_run_of_a_stage(devmind: Any, tmp_path: Path) -> N
         ended["verdict"]["passed"] = passed
         (folder / "results.json").write_text(json.dumps(ended))
         os.utime(folder / "results.json", (number, number))
-        said = " ".join(devmind("stage", "list").output.split())
+        said = " ".join(devmind("stage", "show").output.split())
         assert f"reflex – {'passed' if passed else 'failed'}, size nursery" in said
 
 
 def test_list_is_in_the_order_of_a_childhood_with_its_needs(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    rows = [line.split()[:2] for line in devmind("stage", "list").output.splitlines()[2:] if line[:1].strip()]
+    rows = [line.split()[:2] for line in devmind("stage", "show").output.splitlines()[2:] if line[:1].strip()]
     there = [name for name, _ in rows]
     assert there == in_order(there), "each stage stands after those that it needs"
     assert there[:2] == ["reflex", "memory"]
@@ -356,7 +356,7 @@ def test_list_is_in_the_order_of_a_childhood_with_its_needs(devmind: Any, monkey
 
 
 def test_list_shows_the_package_of_a_stage(devmind: Any) -> None:
-    output = devmind("stage", "list").output
+    output = devmind("stage", "show").output
     for plugin in plugins.available("stages").values():
         assert f"{plugin.distribution} {plugin.version}" in output
 
@@ -391,22 +391,24 @@ def test_curriculum_runs_all_stages_unless_some_are_named(
     devmind: Any, calls: Calls, stand_in: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in("devmind.curriculum.runner", Curriculum=Walk, every_stage=lambda agent: list(plugins.available("stages")))
-    assert devmind("curriculum", "run", "--size", "tiny", "--seed", "2").exit_code == 0
+    assert devmind("stage", "run", "all", "--config", "tiny", "--set", "seed=2").exit_code == 0
     stages, config, out, options = Walk.asked
     assert (stages, config.size) == (list(plugins.available("stages")), "tiny")
     assert out == Path("checkpoints/curriculum-tiny-seed2")
-    assert options["command"] == "devmind curriculum run --size tiny --seed 2"
+    assert options["command"] == "devmind stage run all --config tiny --set seed=2"
     monkeypatch.setattr(Walk, "outcomes", (True, False))
-    assert devmind("curriculum", "run", "reflex", "--out", "there").exit_code == 1
-    assert Walk.asked[0] == ["reflex"]
-    assert devmind("curriculum", "resume", "there").exit_code == 1
+    assert devmind("stage", "run", "reflex", "memory", "--out", "there").exit_code == 1
+    assert Walk.asked[0] == ["reflex", "memory"]
+    assert devmind("stage", "run", "--out", "there").exit_code == 1
     assert (Walk.asked[0], Walk.cut) == (["resumed"], False)
-    devmind("curriculum", "resume", "there", "--cut")
+    devmind("stage", "run", "--out", "there", "--cut")
     assert Walk.cut
     Walk.cut = False
-    devmind("curriculum", "run", "reflex", "--cut", "--out", "there")
-    assert (Walk.cut, Walk.asked[3]["command"]) == (True, "devmind curriculum run reflex --out there")
-    assert devmind("curriculum", "resume", "thre").stderr == "There is no folder 'thre' (OUT); did you mean 'there'?\n"
+    devmind("stage", "run", "reflex", "memory", "--cut", "--out", "there")
+    assert (Walk.cut, Walk.asked[3]["command"]) == (True, "devmind stage run reflex memory --out there")
+    assert (
+        devmind("stage", "run", "--out", "thre").stderr == "There is no folder 'thre' (--out); did you mean 'there'?\n"
+    )
 
 
 def test_curriculum_fails_if_its_last_agent_misses_a_gate_in_half_precision(
@@ -414,11 +416,11 @@ def test_curriculum_fails_if_its_last_agent_misses_a_gate_in_half_precision(
 ) -> None:
     """Regression: the command ended with 0, as every stage had passed."""
     stand_in("devmind.curriculum.runner", Curriculum=Walk, every_stage=lambda agent: ["reflex"])
-    passed = devmind("curriculum", "run", "reflex", "--out", "there")
+    passed = devmind("stage", "run", "reflex", "memory", "--out", "there")
     assert passed.exit_code == 0, passed.output
     assert "the last agent passes 3 of 3 gates in half precision\n" in passed.output
     monkeypatch.setattr(Walk, "failed", ("see", "hear"))
-    failed = devmind("curriculum", "resume", "there")
+    failed = devmind("stage", "run", "--out", "there")
     assert failed.exit_code == 1
     assert "the last agent passes 1 of 3 gates in half precision; it missed see, hear\n" in failed.output
 
@@ -430,7 +432,8 @@ def test_curriculum_status_is_one_line_per_stage(devmind: Any, stand_in: Callabl
         "planning": {"state": "not begun"},
     }
     stand_in("devmind.curriculum.runner", status=lambda out: {"stages": now})
-    lines = devmind("curriculum", "status", tmp_path).output.splitlines()
+    (tmp_path / "curriculum.jsonl").touch()
+    lines = devmind("report", tmp_path).output.splitlines()
     assert [line.split()[:2] for line in lines[2:]] == [
         ["reflex", "passed"],
         ["language", "teaching"],
@@ -448,7 +451,7 @@ def test_words_of_descriptions_are_not_broken(
     from devmind.curriculum.start import load_stage
 
     monkeypatch.setenv("COLUMNS", width)
-    output = devmind("stage", "describe", stage).output
+    output = devmind("stage", "show", stage).output
     tables = output[output.index("\n\n", output.index("Minutes of")) :]
     assert max(map(len, tables.splitlines())) <= int(width)
     words = set(output.split())

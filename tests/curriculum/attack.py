@@ -3,9 +3,9 @@
     python -m tests.curriculum.attack --kills 50
 
 raises one undisturbed childhood of all stages and one that is killed, at size tiny, and compares them bit for bit.
-Stages may be named; unknown options are passed to `devmind curriculum run`. `--short` takes a few steps of each lesson
-and some of the exams (`short.py`), as in continuous integration. Many kills can be split over several calls: with
-`--out DIR` the undisturbed childhood is kept, and each further call, with its own `--seed`, kills another one:
+Two stages or more may be named; unknown options are passed to `devmind stage run`. `--short` takes a few steps of each
+lesson and some of the exams (`short.py`), as in continuous integration. Many kills can be split over several calls:
+with `--out DIR` the undisturbed childhood is kept, and each further call, with its own `--seed`, kills another one:
 
     python -m tests.curriculum.attack --short --out DIR --kills 10 --seed 1
 """
@@ -33,10 +33,10 @@ PATIENCE_S = 900.0
 DEVMIND = (sys.executable, "-c", "from devmind.cli import main; main()")
 
 
-def childhood(out: Path, *options: str) -> list[str]:
+def childhood(out: Path, *options: str, stages: Sequence[str] = ("all",)) -> list[str]:
     """The command that raises one in `out`, or goes on with it; checkpoints are made at every chance."""
     often = ("--set", "checkpoint_every_s=0.001", "--set", "loggers=[]", "--set", "threads=1")
-    return [*DEVMIND, "curriculum", "run", *options, "--size", "tiny", *often, "--out", str(out)]
+    return [*DEVMIND, "stage", "run", *stages, *options, "--config", "tiny", *often, "--out", str(out)]
 
 
 def journals(out: Path) -> list[Path]:
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="short lessons and few exams")
     parser.add_argument("--out", type=Path, help="kept; by default a folder that is gone afterwards")
     asked, options = parser.parse_known_args()
-    options += asked.stages
+    stages = asked.stages or ["all"]
     with tempfile.TemporaryDirectory() as temporary:
         folder = (asked.out or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
@@ -135,9 +135,9 @@ def main() -> None:
         if asked.short:
             env, options = short.installed(folder / "site", ROOT), [*options, *short.OPTIONS]
         begun = time.monotonic()
-        run(childhood(straight, *options), env)
+        run(childhood(straight, *options, stages=stages), env)
         print(f"undisturbed in {time.monotonic() - begun:.0f} s", flush=True)
-        hit = attack(killed, straight, childhood(killed, *options), asked.kills, asked.seed, env)
+        hit = attack(killed, straight, childhood(killed, *options, stages=stages), asked.kills, asked.seed, env)
         print("\n".join(f"killed in {place}" for place in hit))
         first, second = outcome(straight), outcome(killed)
         differing = [name for name in first if first[name] != second[name]]

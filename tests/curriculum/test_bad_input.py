@@ -160,7 +160,7 @@ def test_given_agent_refuses_settings_of_another_trunk(finished, tmp_path):
 
 def test_agent_of_another_size_is_refused(finished, tmp_path):
     run = finished
-    with pytest.raises(ConfigError, match="has size tiny, and this run has size nursery; give --size tiny"):
+    with pytest.raises(ConfigError, match="has size tiny, and this run has size nursery; give --config tiny"):
         runner.run_stage("lamps", config(size="nursery"), out=tmp_path / "again", agent=run.agent)
     assert not (tmp_path / "again" / "journal.jsonl").exists()
 

@@ -267,7 +267,7 @@ def test_skill_of_which_nothing_was_measured_fails_with_a_reason(tmp_path, monke
 
 def test_stage_without_its_requirements_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("devmind.plugins.available", lambda group: STAGES)
-    with pytest.raises(ConfigError, match=r"requires lamps first; .* run 'devmind stage run lamps --size tiny'"):
+    with pytest.raises(ConfigError, match=r"requires lamps first; .* run 'devmind stage run lamps --config tiny'"):
         runner.run_stage("later", config(), out=tmp_path / "nothing" / "later")
 
 

@@ -207,7 +207,7 @@ def test_every_step_is_told_and_the_first_process_is_killed(monkeypatch: pytest.
 def test_step_that_fails_is_told_and_ends_with_1(fault: str, failed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, fault)
     monkeypatch.setattr(devmind.cli.demo, "_exam", lambda: EXAM | {"passed": fault != "exam"})
-    result = CliRunner().invoke(app, ["demo", "--no-open"])
+    result = CliRunner().invoke(app, ["demo"])
     assert result.exit_code == 1, result.output
     assert f"Not as promised: {failed}." in result.output
     assert result.output.count("✗") == failed.count(";") + 1
@@ -247,7 +247,7 @@ def test_whole_demonstration_comes_out_and_leaves_nothing(tmp_path: Path) -> Non
     (here / "stages").mkdir()  # a folder of this name must not hide the package
     devmind_command = Path(sys.executable).with_name("devmind")
     ran = subprocess.run(
-        [devmind_command, "demo", "--no-open"], cwd=here, env={**os.environ, "TMPDIR": str(temporary)},
+        [devmind_command, "demo"], cwd=here, env={**os.environ, "TMPDIR": str(temporary)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -59,7 +59,7 @@ def media(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture
 def page(media: tuple[Path, Path], tmp_path: Path) -> Iterator[Page]:
     """The page of `devmind hello`, started as a newcomer does, in a browser with a camera and a microphone."""
-    command = [Path(sys.executable).with_name("devmind"), "hello", "--no-open"]
+    command = [Path(sys.executable).with_name("devmind"), "hello"]
     env = {**os.environ, "COLUMNS": "200", "XDG_DATA_HOME": str(tmp_path / "own")}
     files = (f"--use-file-for-fake-video-capture={media[0]}", f"--use-file-for-fake-audio-capture={media[1]}")
     with chromium(*FAKE_DEVICES, *files) as browser:

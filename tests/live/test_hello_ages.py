@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from devmind.cli.live import _of_age
+from devmind.config import LiveConfig, PageConfig
 from devmind.curriculum.journal import Journal
 from devmind.errors import ConfigError
 from devmind.live.ages import ages
@@ -64,7 +65,7 @@ def test_life_begins_at_the_age_before_the_first_lesson(tmp_path: Path) -> None:
             tmp_path / "raised",
             {"camera": SyntheticCamera()},
             memory=tmp_path / "memory",
-            page=False,
+            config=LiveConfig(page=PageConfig(shown=False)),
             taught=taught,
         )
         with open_life(options) as (life, _):

@@ -93,7 +93,7 @@ class Home:
         room = Room({"eye": SyntheticCamera().__enter__(), "ear": SyntheticMicrophone().__enter__()}, HZ)
         recording = None if private else Recording(out / "kept" / "s.mcap", {}, LiveConfig(hz=HZ))
         store = open_store(memory)
-        options = LiveOptions(folder, {}, config=LiveConfig(hz=HZ, memory=remembering), answers=answers)
+        options = LiveOptions(folder, {}, config=LiveConfig(hz=HZ, memory=remembering, answers=answers))
         self.life = Life(
             self.agent, room, Memory(store), options,
             recording=recording, hub=self.hub, speaker=speaker, learner=learner,
@@ -593,7 +593,7 @@ def test_newer_weights_take_over_between_ticks(run: Path, tmp_path: Path) -> Non
         home.ticks(4)
         assert home.agent.sha256() == newer.sha256() != old.sha256()
         assert home.seen(lambda view: True)["learning"]["lesson"] == "live"
-        with pytest.raises(ConfigError, match="without --learn"):
+        with pytest.raises(ConfigError, match="without learn=true"):
             home.life.do("age", {"id": "start"})
     check = check_replay([tmp_path / "kept" / "s.mcap"], {agent.sha256(): agent for agent in (old, newer)})
     assert (check.passed, check.hand_overs) == (True, 1), check
@@ -736,7 +736,7 @@ def test_only_uttered_sound_is_played_and_codes_end_no_life(run: Path, tmp_path:
     speaker = Loudspeaker()
     with SyntheticCamera() as eye, SyntheticMicrophone() as ear:
         room = Room({"eye": eye, "ear": ear}, HZ)
-        options = LiveOptions(tmp_path / "agent", {}, answers={"utter": ("voice",)})
+        options = LiveOptions(tmp_path / "agent", {}, config=LiveConfig(answers={"utter": "voice"}))
         agent = Agent.from_pretrained(tmp_path / "agent")
         with Life(agent, room, Memory(open_store(None)), options, speaker=speaker) as life:
             assert life.run(60.0, lambda: life.loop.summary.ticks > 2).ticks > 2

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from devmind import plugins
+from devmind.config import LiveConfig, PageConfig
 from devmind.errors import DevmindError
 from devmind.live import speaking as speaking_module
 from devmind.live.opening import open_life
@@ -136,9 +137,9 @@ def test_speaker_of_a_life_has_the_installed_voice(tmp_path: Path, monkeypatch: 
     voice = SimpleNamespace(load=lambda: lambda text: sound(0.01, 0.25))
     others = plugins.available
     monkeypatch.setattr(plugins, "available", lambda group: {"mine": voice} if group == "voices" else others(group))
-    sink = Sink()
+    sink, config = Sink(), LiveConfig(page=PageConfig(shown=False))
     options = LiveOptions(
-        tmp_path / "agent", {"eye": SyntheticCamera()}, speaker=sink, memory=tmp_path / "memory", page=False
+        tmp_path / "agent", {"eye": SyntheticCamera()}, speaker=sink, memory=tmp_path / "memory", config=config
     )
     with open_life(options) as (life, _):
         assert isinstance(life.speaker, Speaking)

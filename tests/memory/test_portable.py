@@ -76,7 +76,7 @@ def test_a_file_of_another_agent_adds_nothing(tmp_path: Path, monkeypatch: pytes
     assert check_export(file) == {"sight": "encoder-b", "sound": "encoder-b"}
     with open_store(None) as store:
         store.add([example(5)])
-        with pytest.raises(StoreError, match=r"two encoders cannot be compared.*devmind memory import FILE.*--rebuild"):
+        with pytest.raises(StoreError, match=r"two encoders cannot be compared.*devmind memory import FILE.*--keys-of"):
             import_memory(store, file)
         assert len(store.find()) == 1
 

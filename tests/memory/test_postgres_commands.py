@@ -33,14 +33,14 @@ def test_the_memory_commands_accept_a_url(url: str, tmp_path: Path, monkeypatch:
         store.add([example(number) for number in range(12)])
     secret = re.findall(r":([^:@]*)@", url)[0]
     told = [
-        run("memory", "stats", "--memory", url),
+        run("memory", "show", "--memory", url),
         run("memory", "recall", "entry 7", "--memory", url),
         run("memory", "export", "mind.zip", "--memory", url),
         run("memory", "import", "mind.zip", "--memory", url),
         run("memory", "check", "--memory", url),
     ]
     assert secret not in "".join(told)
-    found = json.loads(run("memory", "stats", "--memory", url, "--json"))
+    found = json.loads(run("memory", "show", "--memory", url, "--json"))
     assert (found["entries"], found["disk_bytes"]) == (12, None)
     assert not list(tmp_path.glob("postgresql*"))
     missing = CliRunner().invoke(app, ["memory", "show", "99", "--memory", url])

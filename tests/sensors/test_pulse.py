@@ -151,7 +151,7 @@ def test_the_command_tests_speaker_and_microphone(server):
 
     from devmind.cli import app
 
-    tested = CliRunner().invoke(app, ["sensors", "test", "speaker", "microphone", "--seconds", "2"])
+    tested = CliRunner().invoke(app, ["sensors", "speaker", "microphone", "--seconds", "2"])
     print(tested.output)
     assert tested.exit_code == 0, tested.output
     assert "speaker: played a tone of half a second" in tested.output

@@ -23,6 +23,7 @@ pytest.importorskip("espeakng_loader", reason="the extra 'voice'")
 
 from devmind.agent.agent import Agent
 from devmind.agent.features import level_db
+from devmind.config import LiveConfig
 from devmind.errors import StaleReading
 from devmind.live.life import Life
 from devmind.live.loop import Tick
@@ -187,7 +188,8 @@ def test_a_spoken_question_about_the_view_is_answered_in_the_agents_voice(server
         right = np.flatnonzero(exam.replied(agent, some).meant == some.shown.words)
     assert len(right) >= 4, "it answers most questions rightly from the file"
     wave, sight, word = some.waves[right[0]], some.shown.sight[right[0]], some.shown.words[right[0]]
-    made, options = list[Callable[[], np.ndarray]](), LiveOptions(folder, {}, answers={REPLY: (REPLIES,)})
+    made = list[Callable[[], np.ndarray]]()
+    options = LiveOptions(folder, {}, config=LiveConfig(answers={REPLY: REPLIES}))
     with (
         Microphone() as ear,
         Speaker() as mouth,

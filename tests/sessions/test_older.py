@@ -66,9 +66,9 @@ def test_the_command_reports_what_it_removed(old: Path, tmp_path: Path, monkeypa
     def devmind(*words: Any) -> str:
         return CliRunner().invoke(app, list(map(str, words))).output
 
-    assert "s3cret" not in devmind("session", "info", old)
+    assert "s3cret" not in devmind("session", "show", old)
     said = devmind("session", "repair", old)
     assert "credentials removed from: camera, health" in said
     assert re.search(r"old\.mcap' still holds them; delete it", said)
     assert "s3cret" not in said
-    assert "credentials" not in devmind("session", "repair", "old-repaired.mcap", "--out", "c.mcap")
+    assert "credentials" not in devmind("session", "repair", "old-repaired.mcap", "c.mcap")

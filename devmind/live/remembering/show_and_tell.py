@@ -193,6 +193,6 @@ def _refuse_strange_keys(memory: Memory, encoders: Mapping[str, str]) -> None:
         if encoders.get(sense, held.encoder) != held.encoder:
             raise StoreError(
                 f"This memory is another agent's: its keys of '{sense}' are by {held.encoder[:8]}, this agent's by "
-                f"{encoders[sense][:8]}. Ask with that agent, or add --rebuild: it rebuilds all keys, and that agent "
-                "stores nothing more in it until it is restarted."
+                f"{encoders[sense][:8]}. Ask with that agent, or rebuild all keys (devmind memory check --keys-of "
+                "DIR); then that agent stores nothing more in it until it is restarted."
             )

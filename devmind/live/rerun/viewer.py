@@ -162,7 +162,7 @@ def program() -> Path:
         for path in (folder / name for name in PROGRAMS):
             if path.is_file():
                 return path
-    raise ConfigError("--viewer rerun needs the Rerun SDK: pip install 'devmind[viewer]' (it takes 500 MB).")
+    raise ConfigError("The viewer needs the Rerun SDK: pip install 'devmind[viewer]' (it takes 500 MB).")
 
 
 def _feed(hub: Hub, views: RerunViews, pipe: Any, into: IO[bytes], stopped: threading.Event) -> None:

@@ -24,13 +24,13 @@ def check_host(host: str, has_tls: bool) -> None:
     """Raise ConfigError unless a page may be served on `host`."""
     if host in ANYWHERE:
         raise ConfigError(
-            f"--host is the one name or address under which the page is opened, not '{host}'; give this machine's. "
-            f"In a container, --bind {host or '0.0.0.0'} listens for a published port."
+            f"page.host is the one name or address under which the page is opened, not '{host}'; give this machine's. "
+            f"In a container, --set page.bind={host or '0.0.0.0'} listens for a published port."
         )
     if not has_tls and not is_loopback(host):
         raise ConfigError(
             f"On '{host}' without TLS the whole network could look on, and browsers give such a page no camera: give a "
-            "certificate and its key as well, or leave --host out and reach this machine by `ssh -L`."
+            "certificate and its key as well, or leave page.host out and reach this machine by `ssh -L`."
         )
 
 
@@ -40,11 +40,13 @@ def check_bind(bind: str, port: int) -> None:
         ipaddress.ip_address(bind.strip("[]"))
     except ValueError:
         raise ConfigError(
-            f"--bind is an address to listen on, such as 0.0.0.0 in a container; got '{bind}'. The name under which "
-            "the page is opened is --host."
+            f"page.bind is an address to listen on, such as 0.0.0.0 in a container; got '{bind}'. The name under which "
+            "the page is opened is page.host."
         ) from None
     if not port and not is_loopback(bind):
-        raise ConfigError(f"--bind {bind} needs --port N, the port that the container publishes.")
+        raise ConfigError(
+            f"page.bind {bind} needs page.port too (--set page.port=N), the port that the container publishes."
+        )
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -62,6 +64,6 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ConfigError(
-            f"Nothing can listen on port {port} of '{host}': {error.strerror}. Leave --port out to take a free one."
+            f"Nothing can listen on port {port} of '{host}': {error.strerror}. Leave the port out to take a free one."
         ) from None
     return listener

@@ -95,8 +95,8 @@ def mixed(what: str) -> StoreError:
     """A sentence on keys of two encoders, with what to do."""
     return StoreError(
         f"Keys of {what} from two encoders cannot be compared. Import what is to come into an empty folder ('devmind "
-        "memory import FILE --memory NEW'), ask it once with this memory's agent, which makes its keys anew ('devmind "
-        "memory recall --image PICTURE --agent AGENT --rebuild --memory NEW'), export that and import it here."
+        "memory import FILE --memory NEW'), make its keys anew by this memory's agent ('devmind memory check --keys-of "
+        "AGENT --memory NEW'), export that and import it here."
     )
 
 

@@ -1,7 +1,13 @@
-"""Demonstrations as sessions: the views, instructions and actions of the bot."""
+"""Demonstrations as sessions: the views, instructions and actions of the bot.
+
+    python -m stages.language.follow.demos BabyAI-GoToLocal-v0 --episodes 4
+
+records episodes of BabyAI's bot, which sees the whole room; rooms in which it fails are left out.
+"""
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -90,3 +96,29 @@ def write(recorder: Recorder, demo: Demonstration) -> None:
             (recorder.ticks + 1) / TICK_HZ, senses, demo.reward if last else 0.0, tick == 0, last, terminal=last
         )
         recorder.write(moment, None if last else Action({CHOOSE: np.asarray(demo.done[tick])}))
+
+
+def main() -> None:
+    """Record as the command line says, and print what came of it."""
+    from devmind.cli import show
+    from devmind.cli.house import exit_codes
+
+    parser = argparse.ArgumentParser(description="Record episodes of BabyAI's bot as sessions.")
+    parser.add_argument("room", help="a room of BabyAI, such as BabyAI-GoToRedBallGrey-v0")
+    parser.add_argument("--episodes", type=int, default=100)
+    parser.add_argument("--jobs", type=int, default=1, help="processes; each writes one session")
+    parser.add_argument("--out", type=Path, default=Path("demos"), help="folder of the sessions")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first room")
+    given = parser.parse_args()
+    with exit_codes():
+        shares = make(given.room, given.episodes, given.out, given.jobs, given.seed)
+    for share in shares:
+        show.path("session", share.session)
+    made, ticks, failed = (sum(getattr(share, name) for share in shares) for name in ("made", "ticks", "failed"))
+    show.line(
+        f"{show.counted(made, 'episode')}, {show.counted(ticks, 'tick')}; the bot failed in {failed} further rooms"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 """The texts that are read, the caregiver's sentences or given ones, and the held-out part of them.
 
-`--text FILE` (the key `text.files`), else `--data DIR` with files `DIR/text/*.txt`, gives texts (UTF-8). The last tenth
+The key `text.files`, else `--data DIR` with files `DIR/text/*.txt`, gives texts (UTF-8). The last tenth
 of each is held out, and some pages are still the caregiver's. Without texts the agent reads the caregiver's sentences
 and is examined on new scenes.
 """
@@ -100,7 +100,7 @@ def read(file: Path) -> str:
         ConfigError: it is not there, is not UTF-8, holds the character number zero, or is too short.
     """
     if not file.is_file():
-        raise ConfigError(f"There is no text '{file}'; give files that exist by --text, or the key text.files.")
+        raise ConfigError(f"There is no text '{file}'; give files that exist by --set text.files=[FILE].")
     data = bounds.read_file(file, ConfigError, TEXT_BYTES)
     try:
         text = data.decode()

@@ -68,7 +68,7 @@ def source_of(text: Corpus) -> str:
     """The text that is read, and for the caregiver's own that the figures of others are about another one."""
     if text.source != CAREGIVER:
         return text.source
-    return f"without --data or --text, {CAREGIVER} (the gate of {BOUND} is for tinyshakespeare)"
+    return f"without --data or text.files, {CAREGIVER} (the gate of {BOUND} is for tinyshakespeare)"
 
 
 def blocks(text: str, n: int) -> list[str]:

@@ -8,14 +8,11 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, raised_through, taught_agent, taught_folder
+from devmind.cli.agents import taught_agent, taught_folder
 from devmind.cli.house import group
+from devmind.cli.options import RoomSeedOption, raised_through
 
 navigate = group("Let an agent find its way through a room.")
-Folder = Annotated[
-    Path | None,
-    agent_option(raised_through("reasoning")),
-]
 
 
 @navigate.command("navigate")
@@ -23,8 +20,8 @@ def walk(
     room: Annotated[
         str, typer.Argument(metavar="ROOM", help="A room of MiniGrid with a goal or a thing to pick up.")
     ] = "MiniGrid-FourRooms-v0",
-    agent: Folder = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, metavar="N", help="Seed of the room.")] = 0,
+    agent: Annotated[Path | None, raised_through("reasoning")] = None,
+    seed: RoomSeedOption = 0,
 ) -> None:
     """Let an agent walk through a room of which it sees 7 x 7 cells at a time, and print its map."""
     import numpy as np

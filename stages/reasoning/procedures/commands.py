@@ -4,70 +4,86 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from devmind.cli import show
 from devmind.cli.house import group
+from devmind.cli.options import RoomSeedOption
 from devmind.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from stages.reasoning.procedures.library import Library
 
 procedures = group("Check plan files, and run them in small worlds.")
 
 WORLDS = ("blocks", "jets", "tileworld")
-
-File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A plan file, or the name of one in devmind, such as 'blocks'.")
-]
-World = Annotated[
-    str | None,
-    typer.Option("--world", metavar="NAME", help="blocks, jets or tileworld: the world whose actions the plans use."),
-]
+SIZE = 6
+"""Blocks, or the rate of Tileworld, unless --world says another."""
 
 
-@procedures.command("check")
-def check(file: File, world: World = None) -> None:
-    """Check a plan file and report errors by line and column."""
-    from stages.reasoning.procedures.checking import check as checked
+@procedures.command("procedures")
+def run(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A plan file, or the name of one in devmind, such as 'blocks'.")
+    ],
+    world: Annotated[
+        str | None,
+        typer.Option(
+            "--world",
+            metavar="NAME[:N]",
+            help="blocks, jets or tileworld: the world whose actions the plans use; N blocks, or Tileworld's rate.",
+        ),
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only report errors, by line and column.")] = False,
+    seed: RoomSeedOption = 0,
+    cycles: Annotated[
+        int, typer.Option("--cycles", min=1, metavar="N", help="Cycles of the interpreter, at most.")
+    ] = 100_000,
+    trace: Annotated[bool, typer.Option("--trace", help="Show each plan when it starts.")] = False,
+) -> None:
+    """Run the goals of a plan file in a world, or on its own beliefs alone; or only check the file."""
     from stages.reasoning.procedures.parser import library_of
 
-    library = library_of(file)
+    library, (name, size) = library_of(file), _sized(world)
+    if check:
+        _check(file, library, name)
+    else:
+        _run(library, name, seed, size, cycles, trace)
+
+
+def _sized(world: str | None) -> tuple[str | None, int]:
+    """The world of 'blocks:6', and its size."""
+    name, has_size, size = (world or "").partition(":")
+    if has_size and (not size.isdecimal() or int(size) < 1):
+        raise ConfigError(f"--world {name} takes a whole number from 1 on, such as {name}:{SIZE}; got '{world}'.")
+    return name or None, int(size or SIZE)
+
+
+def _check(file: Path, library: Library, world: str | None) -> None:
+    from stages.reasoning.procedures.checking import check
+
     problems: list[str] = []
     if world:
         beliefs, actions, _ = _world(world, 0, 1)
-        problems = checked(library, list(actions), list(beliefs.sensed))
+        problems = check(library, list(actions), list(beliefs.sensed))
+    if not library.plans and not problems:
+        problems = [f"Expected at least one plan in '{file}'; got none."]
     for line in problems:
         show.line(line)
     if problems:
-        raise typer.Exit(1)
-    if not library.plans:
-        show.line(f"Expected at least one plan in '{file}'; got none.")
         raise typer.Exit(1)
     kinds = Counter(plan.kind for plan in library.plans)
     what = ", ".join(f"{count} for {kind}" for kind, count in kinds.items())
     show.line(f"{show.counted(len(library.plans), 'plan')} ({what}): all is well")
 
 
-@procedures.command("run")
-def run(
-    file: File,
-    world: World = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the world.")] = 0,
-    size: Annotated[
-        int, typer.Option("--size", min=1, metavar="N", help="Number of blocks, or the rate of Tileworld.")
-    ] = 6,
-    cycles: Annotated[
-        int, typer.Option("--cycles", min=1, metavar="N", help="Cycles of the interpreter, at most.")
-    ] = 100_000,
-    trace: Annotated[bool, typer.Option("--trace", help="Show each plan when it starts.")] = False,
-) -> None:
-    """Run the goals of a plan file in a world, or on its own beliefs alone."""
+def _run(library: Library, world: str | None, seed: int, size: int, cycles: int, trace: bool) -> None:
     from stages.reasoning.procedures.interpreter import Interpreter
     from stages.reasoning.procedures.library import Procedure
-    from stages.reasoning.procedures.parser import library_of
     from stages.reasoning.procedures.terms import show as written
 
-    library = library_of(file)
     beliefs, actions, ended = _world(world, seed, size)
 
     def tell(goal: Any, plan: Procedure) -> None:

@@ -73,8 +73,8 @@ REQUESTS = (
     ),
 )  # fmt: skip
 NOT_TAUGHT = "It was not taught to {} what it hears; begin the stage voice on it: devmind stage run voice."
-FAILED = "Its exam ({}) says that it cannot {} what it hears; --answers {}={} lets it all the same."
-NO_SPEAKER = "It can {} what it hears, but nothing plays that here; start it with --speaker default."
+FAILED = "Its exam ({}) says that it cannot {} what it hears; --set answers.{}={} lets it all the same."
+NO_SPEAKER = "It can {} what it hears, but nothing plays that here; start it with --set speaker=default."
 NOTHING_HEARD = f"It has heard nothing for {KEPT_S:.0f} s that it could {{}}."
 UNEXAMINED, BADLY = " No exam tells how well it does that.", " Its exam says that it does that badly."
 

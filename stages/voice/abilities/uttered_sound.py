@@ -21,7 +21,7 @@ from stages.voice.sound_heads import Audible, sound_by
 
 GATHERED = 10
 """Moments of codes turned into sound at once: a second. Fewer make more seams, more take longer."""
-NO_SPEAKER = "It utters sound, and nothing here plays it; start it with --speaker default to hear it."
+NO_SPEAKER = "It utters sound, and nothing here plays it; start it with --set speaker=default to hear it."
 NO_SOUND = "It utters by '{}', which cannot turn its answers into sound, so nothing is played."
 NO_PLAYER = "It utters codes of sound, and this speaker plays only finished sound (it has no `play`)."
 

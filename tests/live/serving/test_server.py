@@ -391,7 +391,7 @@ def test_stop_takes_bounded_time_and_tells_the_viewers(life: FakeLife) -> None:
 
 
 def test_taken_port_is_reported(opened: Opened) -> None:
-    with pytest.raises(ConfigError, match="Leave --port out"):
+    with pytest.raises(ConfigError, match="Leave the port out"):
         PageServer(QuietLife(), Hub(), port=opened[0].port).__enter__()
 
 

@@ -114,13 +114,16 @@ def test_shown_plan_equals_the_state_and_the_recording_replays_equally(
     assert check.checked == ticks
 
 
+HIDDEN = ("--set", "page.shown=false", "--private")
+
+
 def told(result: Any) -> str:
     return " ".join((result.output + str(result.exception or "")).split())
 
 
 def test_life_in_a_world_without_a_picture_ends_normally(child: Agent, tmp_path: Path) -> None:
     child.save_pretrained(tmp_path)
-    words = ["live", "--agent", str(tmp_path), "--no-page", "--private", "--seconds", "0.3", "--world", "cartpole"]
+    words = ["live", "--agent", str(tmp_path), *HIDDEN, "--set", "seconds=0.3", "--world", "cartpole"]
     came = CliRunner().invoke(app, words)
     assert came.exit_code == 0, told(came)
     assert "episodes ended, " in told(came)
@@ -132,16 +135,16 @@ def test_life_in_a_world_without_a_picture_ends_normally(child: Agent, tmp_path:
         (["--world", "nursry:room"], "did you mean 'nursery'"),
         (["--world", "nursery:handle/puhs"], "did you mean 'handle/push'"),
         (["--world", "nursery:room", "--camera", "0"], "brings its senses"),
-        (["--world", "nursery:room", "--answers", "reach"], "an effector and a head"),
-        (["--world", "nursery:room", "--answers", "raech=manipulate"], "did you mean 'reach'"),
-        (["--world", "nursery:room", "--answers", "reach=manipulat"], "did you mean 'manipulate'"),
+        (["--world", "nursery:room", "--set", "answers.reach"], "--set expects key=value"),
+        (["--world", "nursery:room", "--set", "answers.raech=manipulate"], "did you mean 'reach'"),
+        (["--world", "nursery:room", "--set", "answers.reach=manipulat"], "did you mean 'manipulate'"),
     ],
 )
 def test_worlds_that_cannot_be_lived_in_give_clear_errors(
     child: Agent, tmp_path: Path, words: list[str], says: str
 ) -> None:
     child.save_pretrained(tmp_path)
-    came = CliRunner().invoke(app, ["live", "--agent", str(tmp_path), "--no-page", "--private", *words])
+    came = CliRunner().invoke(app, ["live", "--agent", str(tmp_path), *HIDDEN, *words])
     assert came.exit_code == 2, came.output
     assert says in told(came)
 
@@ -154,6 +157,6 @@ def test_invalid_price_file_is_reported_with_its_line(tmp_path: Path, cells: str
     rows = ["time,open,high,low,close,volume", "0,1,2,1,1,5", cells, *(f"{3600 * n},1,2,1,1,5" for n in range(3, 9))]
     file = tmp_path / "prices.csv"
     file.write_text("\n".join(rows) + "\n")
-    came = CliRunner().invoke(app, ["live", "--world", f"market:replay:{file}", "--no-page", "--private"])
+    came = CliRunner().invoke(app, ["live", "--world", f"market:replay:{file}", *HIDDEN])
     assert came.exit_code == 2, came.output
     assert says in told(came)

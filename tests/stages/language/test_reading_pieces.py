@@ -277,13 +277,13 @@ def test_a_text_given_by_name_is_read(tmp_path: Path) -> None:
         corpus.corpus(context(tmp_path, "text.files=[gone.txt]"))
 
 
-@pytest.mark.parametrize("command", [("run", "language", "--size", "tiny"), ("exam", "language")])
+@pytest.mark.parametrize("command", [("run", "language", "--config", "tiny"), ("exam", "language")])
 @pytest.mark.parametrize(
     ("name", "data", "says"),
     [
         ("odd.txt", b"caf\xe9 " * 1000, "is not UTF-8: byte 3"),
         ("empty.txt", b"", "has 0 characters"),
-        ("folder", None, "--text expects a file, and"),
+        ("folder", None, "text.files expects a file, and"),
         ("gone.txt", None, "There is no file"),
     ],
 )
@@ -298,7 +298,7 @@ def test_an_invalid_text_is_reported_in_a_sentence(
     agent = lessons_reader()
     agent.config.stages = ["reflex", "language"]
     agent.save_pretrained(tmp_path / "agent")
-    words = ["stage", *command, "--text", name, "--agent", "agent"]
+    words = ["stage", *command, "--set", f"text.files=[{name}]", "--agent", "agent"]
     result = CliRunner().invoke(app, words + (["--skill", "read"] if command[0] == "exam" else ["--out", "out"]))
     assert result.exit_code == 2, result.output
     assert says in " ".join(result.output.split())

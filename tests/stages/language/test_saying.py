@@ -1,4 +1,4 @@
-"""`devmind say` and `devmind demos`."""
+"""`devmind say`."""
 
 from __future__ import annotations
 
@@ -58,21 +58,16 @@ def test_a_long_text_is_no_error(reader: Path) -> None:
         (("say", " "), "There is no text to continue"),
         (("say", "caf\udce9"), "TEXT is not UTF-8"),
         (("say", "once", "--agent", "newborn"), "never taught to read and write"),
-        (("demos", "make", "BabyAI-GoToLocl-v0"), "did you mean 'BabyAI-GoToLocal-v0'"),
-        (("demos", "make", "BabyAI-KeyInBox-v0"), "does not work in 'BabyAI-KeyInBox-v0'"),
     ],
 )
 def test_impossible_requests_are_refused_in_a_sentence(
     reader: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], says: str
 ) -> None:
-    if words[0] == "demos":
-        pytest.importorskip("minigrid")
     monkeypatch.chdir(tmp_path)
-    agent = () if "--agent" in words or words[0] == "demos" else ("--agent", str(reader))
+    agent = () if "--agent" in words else ("--agent", str(reader))
     code, said = run(*words, *agent)
     assert code == 2
     assert says in said
-    assert not list(tmp_path.rglob("*.mcap"))
 
 
 def test_without_a_raised_agent_a_packaged_one_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,9 +75,8 @@ def living(agent: Agent, level: str, seed: int, recording: Recording | None = No
     clock = VirtualClock()
     room = WorldRoom(rules_of("minigrid", level), seed, now=clock.now, sleep=clock.sleep)
     nothing, memory = MemoryConfig(recalled=0, longest_s=None, novelty=2), Memory(open_store(None))
-    answers = {parts.CHOOSE: (parts.INSTRUCT,)}
-    config = LiveConfig(memory=nothing, asks=asks)
-    options = LiveOptions(FOLDER, {}, record=recording.path if recording else None, config=config, answers=answers)
+    config = LiveConfig(memory=nothing, asks=asks, answers={parts.CHOOSE: parts.INSTRUCT})
+    options = LiveOptions(FOLDER, {}, record=recording.path if recording else None, config=config)
     return Lived(Life(agent, room, memory, options, recording=recording), room)
 
 

@@ -155,13 +155,17 @@ def test_invalid_commands_are_refused(
         MazePage(child, rules, START, GOAL, Shown()).do(command, arguments)
 
 
-def test_the_command_serves_the_page_and_refuses_options_of_a_single_plan(child: Agent, tmp_path: Path) -> None:
+def test_the_command_serves_the_page_and_refuses_options_of_a_single_plan(
+    child: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     child.save_pretrained(tmp_path)
-    words = ["plan", "pointmaze-medium", "--agent", str(tmp_path), "--page", "--no-open", "--seconds", "0.2"]
+    run = MazePage.run
+    monkeypatch.setattr(MazePage, "run", lambda self: run(self, 0.2))
+    words = ["plan", "maze", "medium", "--agent", str(tmp_path), "--page", "0"]
     came = CliRunner().invoke(app, words)
     assert came.exit_code == 0, came.output
     assert came.stdout.startswith("open this page: http://127.0.0.1:")
-    came = CliRunner().invoke(app, [*words, "--symbols", "east"])
+    came = CliRunner().invoke(app, [*words, "--set", "symbols=east"])
     assert came.exit_code == 2
     assert "On the page the agent plans by itself" in " ".join(str(came.exception or came.output).split()) + came.output
 

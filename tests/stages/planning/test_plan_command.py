@@ -31,8 +31,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+THERE = ("--goal", "0,1", "--set", "start=0,-1")
+
+
 def plan(folder: Path, *words: str):
-    return CliRunner().invoke(app, ["plan", "pointmaze-medium", "--agent", str(folder), *words])
+    return CliRunner().invoke(app, ["plan", "maze", "medium", "--agent", str(folder), *words])
 
 
 @pytest.fixture
@@ -43,7 +46,7 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_page_shows_the_film_the_candidates_and_the_path(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "plan.html"
-    came = plan(folder, "--goal", "0,1", "--start", "0,-1", "--show", str(page), "--steps", "4", "--symbols", "?,east")
+    came = plan(folder, *THERE, "--show", str(page), "--set", "steps=4", "--set", "symbols=?,east")
     assert came.exit_code in (0, 1), came.output
     assert re.search(r"2 candidates, marks .* chosen", came.output)
     assert re.search(r"moves: [a-z ]+; judged (sound|to fail: \w+)", " ".join(came.output.split()))
@@ -78,7 +81,7 @@ def test_a_page_that_is_a_folder_is_refused_before_the_walk(folder: Path, tmp_pa
 
 
 def test_an_untaught_maze_is_refused_before_planning(folder: Path) -> None:
-    came = CliRunner().invoke(app, ["plan", "pointmaze-giant", "--agent", str(folder)])
+    came = CliRunner().invoke(app, ["plan", "maze", "giant", "--agent", str(folder)])
     assert came.exit_code == 2
     said = " ".join((came.output + str(came.exception)).split())
     assert "never taught the maze 'giant': at size 'tiny' it learned medium" in said
@@ -139,12 +142,12 @@ def test_candidates_that_make_most_given_moves_are_preferred_to_any_mark(
 def test_guidance_changes_plans_and_a_scale_of_1_does_not(folder: Path, tmp_path: Path) -> None:
     def points(*words: str) -> list[Any]:
         page = tmp_path / "plan.html"
-        assert plan(folder, "--goal", "0,1", "--start", "0,-1", "--show", str(page), *words).exit_code in (0, 1)
+        assert plan(folder, *THERE, "--show", str(page), *words).exit_code in (0, 1)
         return json.loads(re.search(r"const data = (\{.*\})", page.read_text())[1])["plans"]  # type: ignore[index]
 
     alone = points()
-    assert points("--guidance", "1") == alone
-    assert points("--guidance", "3") != alone
+    assert points("--set", "guidance=1") == alone
+    assert points("--set", "guidance=3") != alone
 
 
 @pytest.mark.parametrize(
@@ -153,16 +156,16 @@ def test_guidance_changes_plans_and_a_scale_of_1_does_not(folder: Path, tmp_path
         (["--goal", "8,0"], "goal 8,0 is inside a wall of the maze 'medium'"),
         (["--goal", "the kitchen"], "known are: task1, task2"),
         (["--goal", "tsk2"], "did you mean 'task2'"),
-        (["--start", "nan,0"], "start is two finite numbers"),
-        (["--horizon", "64"], "learned plans of 26 points"),
-        (["--steps", "101"], "denoised in 1 to 100 steps"),
-        (["--waypoint", "30:0,0"], "the last one is 25"),
-        (["--waypoint", "0:0,4"], "Points 0 and 25 of a plan are its start and its goal"),
-        (["--waypoint", "25:0,4"], "waypoints are points 1 to 24"),
-        (["--waypoint", "here"], "takes a point's number"),
-        (["--waypoint", "²:12,16"], "takes a point's number"),
-        (["--guidance", "inf"], "takes a number such as 1.5"),
-        (["--symbols", "east,wset"], "did you mean 'west'"),
+        (["--set", "start=nan,0"], "start is two finite numbers"),
+        (["--set", "horizon=64"], "learned plans of 26 points"),
+        (["--set", "steps=101"], "denoised in 1 to 100 steps"),
+        (["--set", "waypoints.30=0,0"], "the last one is 25"),
+        (["--set", "waypoints.0=0,4"], "Points 0 and 25 of a plan are its start and its goal"),
+        (["--set", "waypoints.25=0,4"], "waypoints are points 1 to 24"),
+        (["--set", "waypoints.here=0,0"], "a point's number and a place"),
+        (["--set", "waypoints.²=12,16"], "a point's number and a place"),
+        (["--set", "guidance=.inf"], "finite"),
+        (["--set", "symbols=east,wset"], "did you mean 'west'"),
     ],
 )
 def test_impossible_plans_are_refused(folder: Path, words: list[str], says: str) -> None:
@@ -186,7 +189,7 @@ def test_a_sensor_that_breaks_during_the_walk_is_reported(monkeypatch: pytest.Mo
 
 
 def test_an_unknown_maze_and_an_untaught_agent_are_reported(tmp_path: Path) -> None:
-    came = CliRunner().invoke(app, ["plan", "pointmaze-medum"])
+    came = CliRunner().invoke(app, ["plan", "maze", "medum"])
     assert came.exit_code == 2
     tiny_agent().save_pretrained(tmp_path)
     came = plan(tmp_path)

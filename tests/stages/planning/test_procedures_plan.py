@@ -125,8 +125,8 @@ def lived(
     clock = VirtualClock()
     room = WorldRoom(rules_of(*world), seed, now=clock.now, sleep=clock.sleep)
     nothing, plans = MemoryConfig(recalled=0, longest_s=None, novelty=2), read_plans(file)
-    config = LiveConfig(memory=nothing)
-    options = LiveOptions(FOLDER, {}, config=config, director=plans, answers={effector: (head,)})
+    config = LiveConfig(memory=nothing, answers={effector: head})
+    options = LiveOptions(FOLDER, {}, config=config, director=plans)
     life = Life(agent, room, Memory(open_store(None)), options)
     places, aloud, by = list[np.ndarray](), list[str](), list[Mapping[str, Any]]()
     with life, stepping_threads():

@@ -26,7 +26,7 @@ from stages.planning.trade.plans import BUY, HOLD, HORIZON, SELL
 
 
 def command(*words: str) -> tuple[int, str]:
-    came = CliRunner().invoke(app, ["plan", *words])
+    came = CliRunner().invoke(app, ["plan", "market", *words])
     return came.exit_code, " ".join((came.output + str(came.exception or "")).split())
 
 
@@ -79,7 +79,7 @@ def test_a_plan_is_described_by_its_trades_and_its_judgement() -> None:
 def test_the_command_prints_and_shows_the_plan_and_refuses_untradable_inputs(agent: Agent, tmp_path: Path) -> None:
     agent.save_pretrained(tmp_path / "agent")
     of, page = ("--agent", str(tmp_path / "agent")), tmp_path / "plan.html"
-    code, said = command("market:reverting", "--seed", "1000003", "--show", str(page), *of)
+    code, said = command("reverting", "--seed", "1000003", "--show", str(page), *of)
     assert code == 0, said
     assert re.search(r"4 candidates, and never trading; on the prices of all 4, trades of candidates earn", said)
     assert re.search(r"chosen: (never trade|(buy|sell) at tick \d+)", said)
@@ -103,16 +103,13 @@ def test_the_command_prints_and_shows_the_plan_and_refuses_untradable_inputs(age
     ):  # fmt: skip
         file.write_text("\n".join(["time,open,high,low,close,volume", *bars]) + "\n")
     for given, says in (
-        (["market:trnd", *of], "no level 'trnd'; did you mean 'trend'"),
-        (["markt:trend", *of], "did you mean 'market:trend'"),
-        ([f"market:replay:{gap}", *of], "fill the gap from the source"),
-        ([f"market:replay:{words}", *of], "line 11: volume is a number; got 'many'"),
-        ([f"market:replay:{short}", *of], "has 300 bars"),
-        (["market:replay:nowhere.csv", *of], "give a table of prices (CSV)"),
-        (["market:trend", "--horizon", "64", *of], "no longer and no shorter ones; got a horizon of 64"),
-        (["market:trend", "--goal", "task1", *of], "the only options are --agent, --seed, --horizon and --show"),
-        (["market:trend", "--show", str(tmp_path), *of], "is a folder"),
-        (["market:trend", "--agent", str(untaught)], "never taught to plan trades"),
+        (["trnd", *of], "no level 'trnd'; did you mean 'trend'"),
+        ([f"replay:{gap}", *of], "fill the gap from the source"),
+        ([f"replay:{words}", *of], "line 11: volume is a number; got 'many'"),
+        ([f"replay:{short}", *of], "has 300 bars"),
+        (["replay:nowhere.csv", *of], "give a table of prices (CSV)"),
+        (["trend", "--show", str(tmp_path), *of], "is a folder"),
+        (["trend", "--agent", str(untaught)], "never taught to plan trades"),
     ):  # fmt: skip
         code, said = command(*given)
         assert code == 2, said

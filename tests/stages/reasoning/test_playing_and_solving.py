@@ -15,7 +15,7 @@ from devmind.cli import show
 from devmind.cli.app import app
 from devmind.testing import tiny_agent
 from devmind.worlds.sliding import SlidingRules
-from stages.reasoning import parts
+from stages.reasoning import commands, parts
 from stages.reasoning.games import GAMES, TICTACTOE
 from stages.reasoning.puzzles.lesson import RULES
 from stages.reasoning.table import Table
@@ -84,10 +84,14 @@ def test_a_certain_agent_moves_at_once(
         assert said in out
 
 
-def test_the_page_is_served_for_the_given_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(
-        capsys, "play", "connect4", "--agent", str(folder), "--page", "--no-open", "--second", "--seconds", "0.2"
-    )
+def test_the_page_is_served_until_it_is_stopped(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "wait", stopped)
+    code, out, _ = run(capsys, "play", "connect4", "--agent", str(folder), "--page", "0", "--second")
     assert code == 0
     assert out.startswith("open this page: http://127.0.0.1:")
 
@@ -126,17 +130,17 @@ def test_only_legal_places_have_a_number(folder: Path) -> None:
         (("play", "tictactoe", "--simulations", "-1"), "greater than or equal to 0"),
         (("play", "tictactoe", "--sure", "1.5"), "a probability above 0 and at most 1, such as 0.9; got 1.5"),
         (("play", "tictactoe", "--sure", "0.9", "--simulations", "0"), "With 0 simulations the network alone answers"),
-        (("solve", "lights-off", "--state", "0" * 25), "did you mean 'lights-out'?"),
-        (("solve", "lights-out", "--state", "0101"), "Expected 25 lights, 5 rows of 5; got 4."),
-        (("solve", "lights-out", "--state", "x" * 25), "got 'x'"),
-        (("solve", "lights-out", "--state", "1" + "0" * 24), "cannot be put out by any presses"),
-        (("solve", "lights-out", "--state", "0" * 25, "--nodes", "0"), "greater than or equal to 1"),
-        (("solve", "8-puzzles", "--state", "1"), "did you mean '8-puzzle'?"),
-        (("solve", "8-puzzle", "--state", "2 1 3 4 5 6 7 8 0"), "cannot be put in order by any moves: their parity"),
-        (("solve", "15-puzzle", "--state", "1 2 3"), "Expected the numbers 0 to 15, each once, 4 rows of 4; got 3"),
-        (("solve", "8-puzzle", "--state", "1 2 3 4 5 6 7 8 8"), "got 9 numbers: 1 2 3 4 5 6 7 8 8"),
-        (("solve", "8-puzzle", "--state", "1 2 3 4 5 6 7 x 0"), "got 'x'"),
-        (("solve", "8-puzzle", "--state", "1 2 3 4 5 6 7 8 0", "--nodes", "0"), "greater than or equal to 1"),
+        (("solve", "lights-off", "0" * 25), "did you mean 'lights-out'?"),
+        (("solve", "lights-out", "0101"), "Expected 25 lights, 5 rows of 5; got 4."),
+        (("solve", "lights-out", "x" * 25), "got 'x'"),
+        (("solve", "lights-out", "1" + "0" * 24), "cannot be put out by any presses"),
+        (("solve", "lights-out", "0" * 25, "--nodes", "0"), "greater than or equal to 1"),
+        (("solve", "8-puzzles", "1"), "did you mean '8-puzzle'?"),
+        (("solve", "8-puzzle", "2 1 3 4 5 6 7 8 0"), "cannot be put in order by any moves: their parity"),
+        (("solve", "15-puzzle", "1 2 3"), "Expected the numbers 0 to 15, each once, 4 rows of 4; got 3"),
+        (("solve", "8-puzzle", "1 2 3 4 5 6 7 8 8"), "got 9 numbers: 1 2 3 4 5 6 7 8 8"),
+        (("solve", "8-puzzle", "1 2 3 4 5 6 7 x 0"), "got 'x'"),
+        (("solve", "8-puzzle", "1 2 3 4 5 6 7 8 0", "--nodes", "0"), "greater than or equal to 1"),
     ],
 )
 def test_impossible_requests_are_refused(
@@ -180,7 +184,7 @@ def test_a_puzzle_is_solved_by_a_right_solution(folder: Path, capsys: pytest.Cap
     presses[0, [3, 12]] = 1
     lit = RULES.pressed(np.zeros_like(presses), presses)
     text = "".join(map(str, lit[0]))
-    code, out, _ = run(capsys, "solve", "lights-out", "--state", text, "--agent", str(folder), "--nodes", "3000")
+    code, out, _ = run(capsys, "solve", "lights-out", text, "--agent", str(folder), "--nodes", "3000")
     assert code == 0
     places = [tuple(map(int, pair.split(","))) for pair in out.splitlines()[0].split(": ")[1].split()]
     for row, column in places:
@@ -192,14 +196,14 @@ def test_a_puzzle_is_solved_by_a_right_solution(folder: Path, capsys: pytest.Cap
 
 
 def test_lights_that_are_out_need_no_press(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "solve", "lights-out", "--state", "00000 " * 5, "--agent", str(folder))
+    code, out, _ = run(capsys, "solve", "lights-out", "00000 " * 5, "--agent", str(folder))
     assert code == 0
     assert "nothing, all lights are out" in out
 
 
 def test_too_small_a_budget_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = "".join(map(str, RULES.initial(np.array([5])).lit[0]))
-    code, out, _ = run(capsys, "solve", "lights-out", "--state", state, "--agent", str(folder), "--nodes", "1")
+    code, out, _ = run(capsys, "solve", "lights-out", state, "--agent", str(folder), "--nodes", "1")
     assert code == 1
     assert "not solved: 1 state visited" in out
 
@@ -219,34 +223,38 @@ def slid(out: str, name: str, state: str) -> bool:
     [("8-puzzle", "1 2 3 4 5 6 0 7 8"), ("15-puzzle", "1 2 3 4 5 6 7 8 9 10 0 12 13 14 11 15")],
 )
 def test_tiles_are_put_in_order_with_a_proof(
-    name: str, state: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    name: str, state: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    args = ("solve", name, "--state", state, "--agent", str(folder), "--nodes", "3000")
+    args = ("solve", name, state, "--agent", str(folder), "--nodes", "3000")
     code, out, _ = run(capsys, *args)
     assert code == 0
     assert slid(out, name, state)
     moves = len(out.splitlines()[0].split(": ")[1].split())
     assert ("2 moves, proven shortest, by A* with Manhattan" if moves == 2 else "not shortest: 2 would do") in out
-    _, out, _ = run(capsys, *args, "--proof", "0")
-    assert "not proven shortest (--proof 0 was not enough)" in out
+    monkeypatch.setattr(commands, "PROOF", 0)
+    _, out, _ = run(capsys, *args)
+    assert "not proven shortest in 0 states; more than --nodes 3000 may do" in out
 
 
-def test_a_beam_solves_without_a_proof(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_beam_solves_without_a_proof(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = "1 2 3 4 5 6 0 7 8"
-    args = ("solve", "8-puzzle", "--state", state, "--agent", str(folder), "--beam", "50")
+    args = ("solve", "8-puzzle", state, "--agent", str(folder), "--beam", "50")
     code, out, _ = run(capsys, *args)
     assert code == 0
     assert slid(out, "8-puzzle", state)
     assert "2 moves, proven shortest, by A* with Manhattan; " in out, "two levels of a beam of 50 hold all there is"
     assert " by a beam of 50" in out
     assert "proves nothing" not in out, "A* has proven it"
-    code, out, _ = run(capsys, *args, "--proof", "0")
+    monkeypatch.setattr(commands, "PROOF", 0)
+    code, out, _ = run(capsys, *args)
     assert " by a beam of 50, which proves nothing" in out
-    code, out, _ = run(capsys, "solve", "lights-out", "--state", "01000 11100 01000 00000 00000", *args[4:])
+    code, out, _ = run(capsys, "solve", "lights-out", "01000 11100 01000 00000 00000", *args[4:])
     assert code == 0
     assert out.startswith("press (row,column): 2,2\n1 press, proven shortest")
     assert "proves nothing" not in out
-    args = ("solve", "8-puzzle", "--state", "8 6 7 2 5 4 3 0 1", "--agent", str(folder), "--beam", "2", "--nodes", "5")
+    args = ("solve", "8-puzzle", "8 6 7 2 5 4 3 0 1", "--agent", str(folder), "--beam", "2", "--nodes", "5")
     code, out, _ = run(capsys, *args)
     assert code == 1
     assert "try a wider --beam than 2, or more than --nodes 5" in out
@@ -255,11 +263,11 @@ def test_a_beam_solves_without_a_proof(folder: Path, capsys: pytest.CaptureFixtu
 def test_tiles_in_order_need_no_move_and_too_few_nodes_are_reported(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = run(capsys, "solve", "8-puzzle", "--state", "1 2 3 4 5 6 7 8 0", "--agent", str(folder))
+    code, out, _ = run(capsys, "solve", "8-puzzle", "1 2 3 4 5 6 7 8 0", "--agent", str(folder))
     assert code == 0
     assert "nothing, all tiles are in order" in out
     hard = "8 6 7 2 5 4 3 0 1"  # one of the two that take 31 moves
-    code, out, _ = run(capsys, "solve", "8-puzzle", "--state", hard, "--agent", str(folder), "--nodes", "5")
+    code, out, _ = run(capsys, "solve", "8-puzzle", hard, "--agent", str(folder), "--nodes", "5")
     assert code == 1
     assert "not solved: 5 states visited" in out
 
@@ -267,7 +275,7 @@ def test_tiles_in_order_need_no_move_and_too_few_nodes_are_reported(
 def test_only_a_terminal_shows_the_progress_of_the_search(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    args = ("solve", "8-puzzle", "--state", "1 2 3 4 5 6 0 7 8", "--agent", str(folder), "--nodes", "3000")
+    args = ("solve", "8-puzzle", "1 2 3 4 5 6 0 7 8", "--agent", str(folder), "--nodes", "3000")
     code, out, err = run(capsys, *args)
     assert (code, len(out.splitlines()), err) == (0, 2, f"{show.LOADING}\n")
     asked = re.search(r"; (\d+) states? visited", out)
@@ -288,7 +296,7 @@ def test_a_failed_search_leaves_no_progress_bar(
 ) -> None:
     screen = io.StringIO()
     monkeypatch.setattr(show, "console", lambda: Console(file=screen, force_terminal=True, width=100, highlight=False))
-    args = ("--state", "8 6 7 2 5 4 3 0 1", "--agent", str(folder), "--nodes", "5")
+    args = ("8 6 7 2 5 4 3 0 1", "--agent", str(folder), "--nodes", "5")
     assert run(capsys, "solve", "8-puzzle", *args)[0] == 1
     last = screen.getvalue().rpartition("\x1b[2K")[2]
     assert "not solved: 5 states visited" in last
@@ -333,14 +341,14 @@ def test_a_table_starts_a_new_tree_after_an_unsearched_move_or_on_another_board(
 
 def test_hand_rules_solve_puzzles_without_an_agent(capsys: pytest.CaptureFixture[str]) -> None:
     state = "8 6 7 2 5 4 3 0 1"  # one of the two farthest boards: 31 moves (Reinefeld 1993)
-    code, out, err = run(capsys, "solve", "8-puzzle", "--state", state, "--hand-rules", "--nodes", "100000")
+    code, out, err = run(capsys, "solve", "8-puzzle", state, "--hand-rules", "--nodes", "100000")
     assert (code, err) == (0, "")
     assert slid(out, "8-puzzle", state)
     assert "31 moves, proven shortest, by A* with Manhattan" in out
-    code, out, _ = run(capsys, "solve", "8-puzzle", "--state", state, "--hand-rules", "--nodes", "5")
+    code, out, _ = run(capsys, "solve", "8-puzzle", state, "--hand-rules", "--nodes", "5")
     assert code == 1
     assert "not solved: " in out
-    code, out, _ = run(capsys, "solve", "lights-out", "--state", "01000 11100 01000 00000 00000", "--hand-rules")
+    code, out, _ = run(capsys, "solve", "lights-out", "01000 11100 01000 00000 00000", "--hand-rules")
     assert out.splitlines() == ["press (row,column): 2,2", "1 press, proven shortest, by algebra mod 2"]
 
 

@@ -194,22 +194,22 @@ def test_terms_are_printed_as_plan_files_write_them(tmp_path: Path) -> None:
     (file := tmp_path / "said.plan").write_text(
         "achieve said plan say { for achieve said do { print(a, [b, to(c, 1 / 2)]) } }"
     )
-    done = CliRunner().invoke(app, ["procedures", "run", str(file)])
+    done = CliRunner().invoke(app, ["procedures", str(file)])
     assert done.stdout.splitlines()[0] == "a [b, to(c, 0.5)]"
 
 
 def test_a_folder_does_not_hide_a_packaged_plan_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("blocks").mkdir()
-    assert CliRunner().invoke(app, ["procedures", "check", "blocks"]).exit_code == 0
-    assert "There is no plan file '.'" in CliRunner().invoke(app, ["procedures", "check", "."]).stderr
+    assert CliRunner().invoke(app, ["procedures", "blocks", "--check"]).exit_code == 0
+    assert "There is no plan file '.'" in CliRunner().invoke(app, ["procedures", ".", "--check"]).stderr
 
 
 def test_check_reports_an_empty_or_missing_file(tmp_path: Path) -> None:
     (empty := tmp_path / "empty.plan").write_text("")
-    done = CliRunner().invoke(app, ["procedures", "check", str(empty)])
+    done = CliRunner().invoke(app, ["procedures", str(empty), "--check"])
     assert (done.exit_code, done.output) == (1, f"Expected at least one plan in '{empty}'; got none.\n")
-    done = CliRunner().invoke(app, ["procedures", "check", "nope"])
+    done = CliRunner().invoke(app, ["procedures", "nope", "--check"])
     assert done.exit_code == 2
     assert done.stderr.startswith("There is no plan file 'nope'. Give a path, or the name of a packaged plan file: ")
     assert "blocks, blocks_by_search, errand, jets, maze, table, tileworld, way." in done.stderr

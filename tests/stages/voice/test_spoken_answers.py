@@ -14,6 +14,7 @@ import torch
 
 from devmind.acting.abilities import Sentence
 from devmind.agent.agent import Agent
+from devmind.config import LiveConfig
 from devmind.live.life import Life
 from devmind.live.loop import Tick
 from devmind.live.options import LiveOptions
@@ -190,7 +191,7 @@ def test_packaged_voice_agent_answers_in_a_life_as_in_its_exam(tmp_path: Path) -
     clock, ear = VirtualClock(), SoundMailbox()
     eye, answered = Mailbox("sight", clock, looks_itself=True), list[str]()
     room = Room({"eye": eye, "ear": ear}, now=clock.now, sleep=clock.sleep)
-    options = LiveOptions(folder, {}, answers={REPLY: (parts_of_voice.REPLIES,)})
+    options = LiveOptions(folder, {}, config=LiveConfig(answers={REPLY: parts_of_voice.REPLIES}))
     with Life(agent, room, Memory(open_store(None)), options, speaker=mouth) as life:
         ticks = life.loop.ticks()
         for wave, sight in zip(some.waves, some.shown.sight, strict=True):

@@ -187,8 +187,8 @@ def test_the_command_writes_a_continuation_and_names_an_agent_without_the_head(a
     agent.save_pretrained(tmp_path / "agent")
 
     def echo(out: str, *words: str, by: str = "agent") -> Any:
-        files = [str(tmp_path / name) for name in ("a.wav", out)]
-        return CliRunner().invoke(app, ["echo", *files, "--agent", str(tmp_path / by), *words])
+        given = [str(tmp_path / "a.wav"), "--echo", str(tmp_path / out), "--agent", str(tmp_path / by)]
+        return CliRunner().invoke(app, ["hear", *given, *words])
 
     for out, seconds, words in (("b.wav", 1.0, []), ("c.wav", 1.5, ["--go-on", "0.5"])):
         assert echo(out, *words).exit_code == 0
