@@ -121,6 +121,7 @@ def test_effector_that_a_camera_room_lacks_is_examined_only_through_a_mailbox(
     assert found.in_life.endswith(f"; not rendered: a camera's room has no effector '{effector}'")
 
 
+@pytest.mark.slow
 def test_agent_with_memory_acts_in_life_as_in_its_exams(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exams, "EPISODES", 2)  # side by side, each with a state and an end of its own
     torch.manual_seed(0)
