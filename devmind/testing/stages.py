@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +29,7 @@ LESSON_EPISODES = 10_000
 SHARED = 0.01
 """The largest share of an exam's episodes that may be among them."""
 FEWER = 0.5
-"""Share of its episodes that a full exam has in these checks of its measures and of its repetition."""
+"""Share of its episodes that an exam has in the checks of its measures, its repetition and its episodes."""
 
 
 def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, steps: int = 3) -> None:
@@ -217,23 +217,35 @@ def check_skill(skill: Skill, agent: Agent, context: Context) -> None:
             require(threshold.lower_is_better != measured.higher_is_better, law, f"{where}, '{threshold.measure}'")
     for measure in full.values():
         _check_measure(skill, measure)
-    glimpse = check_episodes(skill, agent, context)
-    again = _measured(skill, agent, context.glimpse(), Exam.alone)
-    for name, measure in glimpse.items():
-        same = name in again and np.array_equal(measure.values, again[name].values)
-        require(same, "an exam's seeds are fixed: examined twice, the same values", f"{where}, '{name}' differs")
-    whole = full
-    if any(name in full and measure.n > full[name].n for name, measure in glimpse.items()):
-        whole = _measured(skill, agent, context, Exam.in_full)  # as the glimpse was held, with all of its episodes
-    for name, measure in glimpse.items():
-        at_most = name not in whole or measure.n <= whole[name].n
-        require(at_most, "a glimpse has at most the full exam's episodes", f"{where}: {measure.n}")
-    for name, measure in _measured(skill, agent, fewer, Exam.alone).items():
-        same = name in full and np.array_equal(measure.values, full[name].values)
-        # An agent that was taught nothing may answer all alike, so it is asked which episodes these are, too.
-        same = same and _same_episodes(measure, full[name])
+    # As long an exam in both ways: what it gives twice is by fixed seeds, and of the same episodes.
+    alone = _measured(skill, agent, fewer, Exam.alone)
+    for name, measure in alone.items():
+        if name in full and np.array_equal(measure.values, full[name].values):
+            # An agent that was taught nothing may answer all alike, so it is asked which episodes these are, too.
+            same = _same_episodes(measure, full[name])
+        else:
+            _check_repeated(skill, agent, fewer, [name], alone)
+            same = False
         require(same, "an exam of retention asks the full exam's episodes", f"{where}, '{name}' differs")
+    glimpse = check_episodes(skill, agent, fewer)
+    _check_repeated(skill, agent, fewer.glimpse(), [name for name in glimpse if name not in alone], glimpse)
+    for name, measure in glimpse.items():
+        at_most = name not in full or measure.n <= full[name].n
+        require(at_most, "a glimpse has at most the full exam's episodes", f"{where}: {measure.n}")
     require(agent.sha256() == weights, "nothing is learned in an exam", f"{where} changed the agent's weights")
+
+
+def _check_repeated(
+    skill: Skill, agent: Agent, context: Context, names: Sequence[str], once: Mapping[str, Measure]
+) -> None:
+    """Hold the exam again, if there are `names` of measures whose repetition no other exam has shown."""
+    from devmind.curriculum.exam import Exam
+
+    again = _measured(skill, agent, context, Exam.alone) if names else {}
+    for name in names:
+        same = name in again and np.array_equal(once[name].values, again[name].values)
+        law = "an exam's seeds are fixed: examined twice, the same values"
+        require(same, law, f"skill '{skill.name}', '{name}' differs")
 
 
 def _with_fewer_episodes(context: Context) -> Context:

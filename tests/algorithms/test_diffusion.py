@@ -147,6 +147,7 @@ def test_solvers_draw_with_the_same_denoiser(pipeline: HybridPipeline, name: str
         assert agreeing(drawn(other, steps=steps)) > 0.85
 
 
+@pytest.mark.slow
 def test_flow_matching_and_trajectories_without_symbols_work() -> None:
     assert agreeing(drawn(taught("flow"))) > 0.85
     plans = drawn(taught(length=0))

@@ -44,6 +44,8 @@ RUNS: Mapping[str, tuple[list[str], list[str]]] = {
     "demo_clip": (["--out", FILE + ".mcap"], [r"[\d.]+ MB"]),
 }
 """Words after `--tiny`, and what is printed."""
+LIVES = ("live", "demo_clip")
+"""Those in which an agent lives for a while, and which wait for it."""
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +82,7 @@ def exit_code(file: Path) -> int | str:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LIVES)) for n in RUNS])
 def test_a_benchmark_runs_at_size_tiny(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -129,6 +129,7 @@ def test_run_whose_worker_was_killed_goes_on_with_the_exams_left(
     assert [event["skill"] for event in journal.events("exam")] == ["lamps-lit", "waits-once"]
 
 
+@pytest.mark.slow
 def test_workers_end_with_the_iterator(agent: Agent, context: Context) -> None:
     dues = hold_in(2, [Due(STAGE, "waits"), Due(STAGE, "lamps-lit")], agent, context, lambda due: None)
     assert next(dues)[0].skill == "lamps-lit"
@@ -138,6 +139,7 @@ def test_workers_end_with_the_iterator(agent: Agent, context: Context) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+@pytest.mark.slow
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path\n"

@@ -56,7 +56,7 @@ def held(agent: Agent, context: Context, skill: str, stage: Any = None) -> LiveE
     return examine_in_life(stage, pick_skills(stage, skill)[0], agent, context, 100)
 
 
-@pytest.mark.parametrize("skill", ["startle", "track"])
+@pytest.mark.parametrize("skill", [pytest.param("startle", marks=pytest.mark.slow), "track"])
 def test_exam_through_a_mailbox_has_the_moments_and_actions_of_the_plain_exam(
     agent: Agent, context: Context, skill: str
 ) -> None:
@@ -110,7 +110,9 @@ def test_exam_without_compared_ticks_does_not_pass_and_gives_the_reason(agent: A
     assert found.in_life == f"not examined in the live loop: {SINGLE}"
 
 
-@pytest.mark.parametrize(("skill", "effector"), [("reach", "reach"), ("balance", "push")])
+@pytest.mark.parametrize(
+    ("skill", "effector"), [pytest.param("reach", "reach", marks=pytest.mark.slow), ("balance", "push")]
+)
 def test_effector_that_a_camera_room_lacks_is_examined_only_through_a_mailbox(
     agent: Agent, context: Context, skill: str, effector: str
 ) -> None:
@@ -121,6 +123,7 @@ def test_effector_that_a_camera_room_lacks_is_examined_only_through_a_mailbox(
     assert found.in_life.endswith(f"; not rendered: a camera's room has no effector '{effector}'")
 
 
+@pytest.mark.slow
 def test_agent_with_memory_acts_in_life_as_in_its_exams(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exams, "EPISODES", 2)  # side by side, each with a state and an end of its own
     torch.manual_seed(0)

@@ -123,7 +123,7 @@ REACHED = {
 """What the player reaches where it is not quite the ceiling."""
 
 
-@of(players(), slow=("startle", "track", "see", "permanence"))
+@of(players(), slow=("startle", "track", "see", "permanence", "recall", "orient"))
 def test_known_answers_reach_the_ceiling_and_shuffled_answers_fall(
     stage: Stage, skill: Skill, agent: Agent, tmp_path: Path, known: Callable[[Stage, Skill], Examined]
 ) -> None:
@@ -170,6 +170,9 @@ def test_a_stages_page_says_of_every_skill_whether_a_life_uses_it(stage: str) ->
         "values",
         "route",
         "replan",
+        "arrange",
+        "manipulate",
+        "trade",
     ),
 )
 def test_an_untaught_agent_stays_at_the_floors(stage: Stage, skill: Skill, agent: Agent, tmp_path: Path) -> None:

@@ -115,6 +115,7 @@ def test_the_share_of_a_gain_has_the_error_of_the_gain() -> None:
     np.testing.assert_allclose(exam.shares(awake, before, awake), 1.0)
 
 
+@pytest.mark.slow
 def test_a_second_night_equals_a_night_alone_and_rehearsals_are_played_once(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -250,6 +250,7 @@ def test_right_plans_pass_beside_floors_and_rows(agent: Agent, knowing: Knowing,
     assert not head_of(agent).silenced
 
 
+@pytest.mark.slow
 def test_right_plans_sort_every_table_and_shuffled_ones_do_not(agent: Agent, knowing: Knowing, tmp_path: Path) -> None:
     best = examined(agent, tmp_path, scale=0.03)
     assert all(measure.score == 1.0 for measure in best.values())

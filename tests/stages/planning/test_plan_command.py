@@ -44,6 +44,7 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(film, "rollout", lambda policy, world: rollout(policy, world, 4))
 
 
+@pytest.mark.slow
 def test_a_page_shows_the_film_the_candidates_and_the_path(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "plan.html"
     came = plan(folder, *THERE, "--show", str(page), "--set", "steps=4", "--set", "symbols=?,east")

@@ -222,6 +222,7 @@ def test_a_course_at_a_table_is_followed_to_its_end_or_until_the_hand_closes_on_
             assert (len(reached), reached[0]) == (3, 1)
 
 
+@pytest.mark.slow
 def test_a_plan_files_step_decides_in_a_life_which_thing_is_sorted_first(agent: Agent) -> None:
     state, spots = at_table()
     own = seen_at(agent, state).course({}).words[0]

@@ -119,6 +119,7 @@ def gone(agent: Agent, tmp_path, level: str, seeds: np.ndarray = SEEDS) -> exam.
     return exam.walk(actor, tiny_context(tmp_path), {level: seeds}, lambda: exam.said(actor))[level]
 
 
+@pytest.mark.slow
 def test_the_planner_takes_a_detour_around_a_closed_door(planner: Agent, tmp_path) -> None:
     name = "medium"
     came = gone(planner, tmp_path, name + CLOSING)
@@ -130,6 +131,7 @@ def test_the_planner_takes_a_detour_around_a_closed_door(planner: Agent, tmp_pat
         assert gone(planner, tmp_path, name + CLOSING).arrived.mean() < 0.2, f"without {what}"
 
 
+@pytest.mark.slow
 def test_the_planner_follows_a_goal_that_moves(planner: Agent, tmp_path) -> None:
     assert gone(planner, tmp_path, "medium" + MOVING).arrived.mean() >= 0.9
     head_of(planner).silenced = frozenset({REPLANNING})
@@ -168,6 +170,7 @@ def test_an_agent_led_to_shuffled_goals_does_not_arrive(tmp_path) -> None:
     assert led(1).arrived.mean() < 0.5
 
 
+@pytest.mark.slow
 def test_an_agent_that_stands_still_is_cut_but_not_before_its_goal_moved(planner: Agent, tmp_path) -> None:
     head_of(planner).silenced, context = frozenset({REPLANNING}), tiny_context(tmp_path)
     rooms = {"medium" + what: SEEDS[:3] for what in (CLOSING, MOVING)}
@@ -200,6 +203,7 @@ def test_an_agent_that_stands_still_is_cut_but_not_before_its_goal_moved(planner
     assert not still(tick).any()
 
 
+@pytest.mark.slow
 def test_an_agent_that_reports_no_blocked_maze_is_cut_once_it_is_shut_off(planner: Agent, tmp_path) -> None:
     head_of(planner).silenced, context = frozenset({BELIEF}), tiny_context(tmp_path)
     rooms = {"medium" + what: SEEDS[:3] for what in (BLOCKED, MOVING)}
@@ -380,6 +384,7 @@ def test_walkers_feel_the_walls_of_the_maze(agent: Agent) -> None:
     assert rules.maze.inside(told["been"].numpy() * UNIT).all()
 
 
+@pytest.mark.slow
 def test_a_short_lesson_tells_walls_by_feeling(agent: Agent) -> None:
     data, rules = [trips.made("medium", 0, 4_000)], PointMazeRules("medium")
     trains = ("heads.route.space", "heads.route.stopped", "heads.route.counts")

@@ -194,6 +194,7 @@ def test_an_untaught_agent_fails(agent: Agent, tmp_path: Path) -> None:
     assert not any(decision.passed for decision in verdict.decisions)
 
 
+@pytest.mark.slow
 def test_mean_reversion_is_learned(agent: Agent, tmp_path: Path) -> None:
     """At size tiny, on one level alone: from prices to shares of wealth, against cash and holding on other paths."""
     held_out = lesson.paths({"reverting": np.arange(1_000_000, 1_000_200)})

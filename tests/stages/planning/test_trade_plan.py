@@ -275,6 +275,7 @@ def test_the_lesson_is_the_last_resumes_and_changes_only_its_head(tmp_path: Path
     assert agent.heads_of(parts.TRADE) == [parts.TRADE], "it stands by"
 
 
+@pytest.mark.slow
 def test_the_next_steps_of_mean_reversion_are_learned(agent: Agent) -> None:
     """At size tiny, on one level alone: the mean of what is imagined, and the outcome of plans, on other histories."""
     held_out = plan_lesson.histories({"reverting": np.arange(1_000_000, 1_000_080)}, shown=8)
@@ -307,6 +308,7 @@ def test_the_next_steps_of_mean_reversion_are_learned(agent: Agent) -> None:
     assert above.mean() - 2 * above.std() / len(above) ** 0.5 > 0.0
 
 
+@pytest.mark.slow
 def test_known_prices_reach_the_goal_and_shuffled_plans_fall(
     agent: Agent, imagined: Imagined, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

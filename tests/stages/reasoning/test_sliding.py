@@ -205,6 +205,7 @@ def test_lines_of_a_file_are_checked(tmp_path: Path) -> None:
             read(file, 1)
 
 
+@pytest.mark.slow
 def test_the_exam_reports_solved_puzzles_and_their_cost(tmp_path: Path) -> None:
     agent = tiny_agent()
     parts.admit(agent)
