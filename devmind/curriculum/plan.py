@@ -110,7 +110,7 @@ class LessonPlan:
             others = rehearsals(lesson, self.lessons[:at], earlier, agent, self.context)
             self.every[lesson.name], self._share[lesson.name] = settled(lesson, [other.lesson for other in others])
 
-    def rehearsed(self, lesson: Lesson, earlier: Sequence[Stage]) -> dict[tuple[str, str], int]:
+    def rehearsed(self, lesson: Lesson, earlier: Sequence[Stage], agent: Agent) -> dict[tuple[str, str], int]:
         """By stage ("" for its own) and lesson, the batch at which the rehearsals of `lesson` begin: behind those that
         all planned lessons before it rehearse, in earlier attempts too, and behind the steps of a longer lesson.
 
@@ -120,7 +120,9 @@ class LessonPlan:
         begin = Counter[tuple[str, str]](
             {("", other.name): max(0, planned.get(other.name, 0) - other.steps) for other in self.lessons}
         )
-        others = [rehearsed_by(one, self.lessons[:at], earlier, self.context) for at, one in enumerate(self.lessons)]
+        others = [
+            rehearsed_by(one, self.lessons[:at], earlier, agent, self.context) for at, one in enumerate(self.lessons)
+        ]
         own = [one.name for one in self.lessons].index(lesson.name)
         for attempt in range(self.attempt + 1):
             for at, one in enumerate(self.lessons[: own if attempt == self.attempt else None]):

@@ -29,7 +29,7 @@ from devmind.curriculum.taught_lesson import teach_planned
 from devmind.curriculum.teaching import Taught, position
 from devmind.errors import CheckpointError, ConfigError
 from devmind.learners.replay import Replay, candidates
-from devmind.learners.sleeping import UNREHEARSED, SleepLearner, heads_to_sleep
+from devmind.learners.sleeping import SleepLearner, heads_to_sleep
 from devmind.memory import Memory
 from devmind.memory.sampling import Reservoir
 
@@ -243,7 +243,7 @@ def lesson(replay: Replay, context: Context, steps: int | None = None) -> Lesson
     fewer = FEW if replay.moments < MOMENTS[size] else 1
     return Lesson(
         LESSON, learner, batches, steps or STEPS[size] // fewer, MINUTES / fewer,
-        unrehearsed=UNREHEARSED, rehearsal_every=1 + (REHEARSAL_EVERY - 1) // fewer, rehearsal_share=1.0,
+        rehearsed=False, rehearsal_every=1 + (REHEARSAL_EVERY - 1) // fewer, rehearsal_share=1.0,
     )  # fmt: skip
 
 

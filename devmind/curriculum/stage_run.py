@@ -354,7 +354,7 @@ class StageRun:
 
     def _compared(self, agent: Agent, outcome: Outcome) -> dict[str, Any]:
         """The twin's scores, and how much the agent is better on the same episodes."""
-        controlled = any(lesson.control for lesson in self.stage.lessons(self.context))
+        controlled = any(lesson.control is not None for lesson in self.stage.lessons(self.context))
         begun = self.out / "twin" / "newborn"
         if controlled:
             if not (begun / CHECKSUMS).exists():

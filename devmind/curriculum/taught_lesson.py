@@ -8,7 +8,7 @@ from typing import Any
 from devmind.agent.agent import Agent
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.plan import LessonPlan
-from devmind.curriculum.rehearsal import rehearsals
+from devmind.curriculum.rehearsal import rehearsals, unrehearsed_why
 from devmind.curriculum.stage import Context, Lesson, Stage
 from devmind.curriculum.teaching import Taught, teach
 
@@ -38,7 +38,7 @@ def teach_planned(
     names = [other.name for other in plan.lessons]
     before = plan.lessons[: names.index(lesson.name)]
     every = plan.every.get(lesson.name, lesson.rehearsal_every)
-    rehearsal = rehearsals(lesson, before, earlier, agent, context, plan.kept, plan.rehearsed(lesson, earlier))
+    rehearsal = rehearsals(lesson, before, earlier, agent, context, plan.kept, plan.rehearsed(lesson, earlier, agent))
     rehearses = [one.lesson.name for one in rehearsal] if every else []
     journal.write("begun", lesson=lesson.name, steps=plan.steps[lesson.name], rehearses=rehearses)
     taught = teach(
@@ -57,7 +57,7 @@ def teach_planned(
         rehearsals=taught.rehearsals,
         rehearsal_share=taught.rehearsal_share,
         trained=taught.trained,
-        unrehearsed=lesson.unrehearsed,
+        unrehearsed=unrehearsed_why(lesson, agent, context),
         compared=lesson.compared,
     )
     was = resume or {"update": 0, "seconds": 0.0}

@@ -120,8 +120,8 @@ def test_each_night_rehearses_other_batches_than_the_nights_before(
     """Each night began again at the first ones."""
     begun: list[int] = []
 
-    def noted(night: Lesson, plan: LessonPlan, *rest: object, **more: object) -> Taught:
-        begun.append(plan.rehearsed(night, [Rehearsable()])["walking", "walk"])
+    def noted(night: Lesson, plan: LessonPlan, agent: Agent, *rest: object, **more: object) -> Taught:
+        begun.append(plan.rehearsed(night, [Rehearsable()], agent)["walking", "walk"])
         return Taught(1, 0.0, "done", {}, 0, 0.0, {})
 
     monkeypatch.setattr(sleeping, "teach_planned", noted)
@@ -142,7 +142,8 @@ class Rehearsable:
         pass
 
     def lessons(self, context: Context) -> list[Lesson]:
-        return [Lesson("walk", None, lambda agent, context, steps: Batches(int, steps), 10, 1.0)]  # type: ignore[arg-type]
+        batches = lambda agent, context, steps: Batches(int, steps)  # noqa: E731
+        return [Lesson("walk", None, batches, 10, 1.0, rehearsed=True)]  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
