@@ -165,10 +165,11 @@ def undoes_earlier(lesson: Lesson, agent: Agent, context: Context) -> bool:
 
 def unrehearsed_why(lesson: Lesson, agent: Agent, context: Context) -> str:
     """Why later stages do not rehearse `lesson`, as a sentence; "" if they do (`Lesson.rehearsed`)."""
-    if lesson.rehearsed is not None:
-        return "" if lesson.rehearsed else "Another lesson goes over what it teaches."
-    trains = lesson.make_learner(agent, context).trains
-    if any(prefix.startswith(SHARED) or not prefix for prefix in trains):
+    if lesson.rehearsed:
+        return ""
+    if lesson.rehearsed is False:
+        return "Another lesson goes over what it teaches."
+    if any(prefix.startswith(SHARED) or not prefix for prefix in lesson.make_learner(agent, context).trains):
         return ""
     return "It trains parts of its own and no layer of the trunk, and no later lesson changes those."
 
@@ -190,13 +191,11 @@ def rehearsed_by(
             f"The lesson '{lesson.name}' rehearses '{missing[0]}', which is not taught before it; "
             f"{', '.join(own) or 'none'} is."
         )
-    past = [
-        (stage.name, other)
-        for stage in (earlier if earlier and undoes_earlier(lesson, agent, context) else ())
-        for other in stage.lessons(context)
-        if not unrehearsed_why(other, agent, context)
-    ]
-    return [*past, *(("", own[name]) for name in lesson.rehearses)]
+    named = [("", own[name]) for name in lesson.rehearses]
+    if not earlier or not undoes_earlier(lesson, agent, context):
+        return named
+    past = [(stage.name, other) for stage in earlier for other in stage.lessons(context)]
+    return [*((stage, other) for stage, other in past if not unrehearsed_why(other, agent, context)), *named]
 
 
 def made_by(steps: int, every: int, others: Sequence[tuple[str, Lesson]]) -> Counter[tuple[str, str]]:

@@ -183,13 +183,16 @@ def taught(
             includes the trunk. A lesson with the default has a control.
         more: further arguments of Lesson.
     """
+
+    def prefixes(agent: Agent) -> tuple[str, ...]:
+        if trains is None:
+            return trainable(agent, parts.NAME)
+        # `board` is the language stage's if that came first
+        return tuple(prefix for prefix in trains if prefix.startswith(owned_parts(agent, parts.NAME)))
+
+    if trains is None:
+        more["control"] = ()
     return gradient_lesson(
         context, name, loss, make, steps=STEPS[name], rows=batch, learning_rate=learning_rate, minutes=minutes,
-        trains=lambda agent: trainable(agent, parts.NAME) if trains is None else _own(agent, trains),
-        control=() if trains is None else None, **more,
+        trains=prefixes, **more,
     )  # fmt: skip
-
-
-def _own(agent: Agent, trains: tuple[str, ...]) -> tuple[str, ...]:
-    """The parameters that are this stage's: `board` is the language stage's if that came first."""
-    return tuple(prefix for prefix in trains if prefix.startswith(owned_parts(agent, parts.NAME)))

@@ -95,9 +95,11 @@ def lessons(context: Context) -> Sequence[Lesson]:
     ]
     ordered, undone = [*apart], list[str]()
     for lesson in (*forming, *(slower(one, FORMED) for one in formed)):
-        alone = lesson.name in (imagine.NAME, procedures.NAME)  # they change neither the sense nor the trunk
-        ordered.append(lesson if alone else replace(lesson, rehearses=tuple(undone)))
-        undone += [] if lesson.name == procedures.NAME else [lesson.name]
+        ordered.append(lesson)
+        if lesson.name not in (imagine.NAME, procedures.NAME):  # these change neither the sense nor the trunk
+            ordered[-1] = replace(lesson, rehearses=tuple(undone))
+        if lesson.name != procedures.NAME:
+            undone.append(lesson.name)
     turns = [*undone, *(name for name in undone if name in OFTEN)]
     steps = REVIEW[context.config.size]
     last = review(

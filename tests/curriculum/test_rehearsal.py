@@ -206,9 +206,9 @@ def test_run_goes_on_through_the_rehearsals_of_its_lessons_and_attempts(tmp_path
     journal.write("plan", steps=steps, rehearsal_every=every)
     met = {}
     for attempt in range(3):
-        plan = LessonPlan("voice", lessons, context, journal, attempt)
+        plan = LessonPlan("voice", lessons, [Earlier()], context, journal, attempt)
         for at, lesson in enumerate(lessons):
-            begin = plan.rehearsed(lesson, [Earlier()], agent)
+            begin = plan.rehearsed(lesson, agent)
             others = rehearsals(lesson, lessons[:at], [Earlier()], agent, context, begin=begin)
             stream = mixed(lesson, lesson.make_learner(agent, context), context, plan.steps[lesson.name], others, 
                            plan.every[lesson.name])  # fmt: skip
@@ -220,10 +220,10 @@ def test_run_goes_on_through_the_rehearsals_of_its_lessons_and_attempts(tmp_path
         assert met[name] == list(range(first, first + len(met[name]))), name
     assert {name: len(numbers) for name, numbers in met.items()} == {"walk": 18, "run": 14, "hum": 9, "talk": 1}
 
-    plan = LessonPlan("voice", lessons, context, journal)
-    assert plan.rehearsed(lessons[0], [Earlier()], agent) == {("earlier", "walk"): 0, ("earlier", "run"): 0}
+    plan = LessonPlan("voice", lessons, [Earlier()], context, journal)
+    assert plan.rehearsed(lessons[0], agent) == {("earlier", "walk"): 0, ("earlier", "run"): 0}
     plan.later = 100
-    assert plan.rehearsed(lessons[0], [Earlier()], agent) == {("earlier", "walk"): 100, ("earlier", "run"): 100}
+    assert plan.rehearsed(lessons[0], agent) == {("earlier", "walk"): 100, ("earlier", "run"): 100}
 
 
 def test_rehearsals_that_begin_later_are_prefetched(tmp_path):
