@@ -37,13 +37,11 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "teaching",
         "timing",
         "ablation",
-        "attempts",
         "results",
         "night",
         "run_exams",
         "side_by_side",
         "untouched",
-        "taught_lesson",
         "study",
     )
 }  # the runner and its parts: no stage and no live module imports them

@@ -243,19 +243,18 @@ class UpsideDown(LampStage):
 
 
 class Narrow(LampStage):
-    """Trains one head of its own, and does not declare that it needs no rehearsal."""
+    """Trains a head of its own and an arc of another stage, and a rehearsal reads neither."""
 
     requires = ("reflex",)
-    rehearsal_every = 4
+    trains: tuple[str, ...] = ("heads.lit.", "heads.push_arc.")
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         (lesson,) = super().lessons(context)
 
         def learner(agent: Agent, context: Context) -> GradientLearner:
-            own = ("heads.lit.",)
-            return GradientLearner(agent, loss, seed=0, learning_rate=3e-3, trains=own)
+            return GradientLearner(agent, loss, seed=0, learning_rate=3e-3, trains=self.trains)
 
-        return [Lesson("lamps", learner, lesson.make_batches, 10, 0.1, rehearsal_every=self.rehearsal_every)]
+        return [Lesson("lamps", learner, lesson.make_batches, 10, 0.1)]
 
 
 class Hasty(LampStage):
@@ -263,13 +262,6 @@ class Hasty(LampStage):
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         return [replace(lesson, rehearses=("writing",)) for lesson in super().lessons(context)]
-
-
-class Silent(LampStage):
-    """Is not rehearsed and gives no real reason."""
-
-    def lessons(self, context: Context) -> Sequence[Lesson]:
-        return [replace(lesson, unrehearsed="no") for lesson in super().lessons(context)]
 
 
 class OfADay(GradientLearner):
@@ -306,9 +298,9 @@ class Lifeless(Fleeting):
 
 
 class Apart(Narrow):
-    """Declares it."""
+    """Trains a head of its own alone."""
 
-    rehearsal_every = 0
+    trains = ("heads.lit.",)
 
 
 class ByHand(LampStage):
@@ -362,9 +354,8 @@ def test_lesson_that_changes_no_earlier_part_needs_no_rehearsal() -> None:
     [
         (Narrow, "can be taught among rehearsals"),
         (Hasty, "rehearses lessons that were taught before it"),
-        (Silent, "says why, in a sentence"),
-        (Fleeting, "can be rehearsed, or says why it is not"),
-        (Lifeless, "can be rehearsed, or says why it is not"),
+        (Fleeting, "a lesson that trains the trunk can be rehearsed"),
+        (Lifeless, "a lesson that trains the trunk can be rehearsed"),
         (Hooked, "requires is a tuple"),
         (Twice, "admit is idempotent"),
         (Meddling, "admit changes no weight that was there"),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ from devmind.agent.config import ANEW
 from devmind.agent.decoders import pass_by, zero_outputs
 from devmind.curriculum.episodes import per_episode
 from devmind.curriculum.exam import Measure, bootstrap, of_others, unpaired
-from devmind.curriculum.stage import Context, Lesson, Stage
+from devmind.curriculum.stage import Context, Learner, Lesson, Stage
 from devmind.errors import CheckpointError
+from devmind.learners.gradient import without_shared
 from devmind.seeding import derive_seed
 
 
@@ -39,9 +41,15 @@ class Control:
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         """The lessons with a control, taught by it."""
-        return [
-            replace(lesson, make_learner=lesson.control) for lesson in self.stage.lessons(context) if lesson.control
-        ]
+        lessons = self.stage.lessons(context)
+        return [replace(one, make_learner=partial(control, one)) for one in lessons if one.control is not None]
+
+
+def control(lesson: Lesson, agent: Agent, context: Context) -> Learner:
+    """The learner of a lesson for the twin: it trains nothing shared, and what `Lesson.control` names further."""
+    learner = lesson.make_learner(agent, context)
+    learner.trains = (*without_shared(learner.trains), *(lesson.control or ()))
+    return learner
 
 
 def fresh_parts(start: Path, out: Path, parts: Sequence[str]) -> Path:
@@ -85,10 +93,12 @@ def taught_by_controls(agent: Agent, stage: Stage, context: Context) -> list[str
     The twin is not taught the lessons without a control, so a part that they train must not be reset.
     """
     lessons = stage.lessons(context)
-    taught = [prefix for one in lessons if one.control for prefix in one.control(agent, context).trains]
-    trained_prefixes = [
-        prefix for one in lessons if not one.control for prefix in one.make_learner(agent, context).trains
-    ]
+    taught, trained_prefixes = list[str](), list[str]()
+    for one in lessons:
+        if one.control is None:
+            trained_prefixes += one.make_learner(agent, context).trains
+        else:
+            taught += control(one, agent, context).trains
     return [
         name
         for name in agent.state_dict()

@@ -1,4 +1,4 @@
-"""The steps of each lesson and how often it rehearses, decided once, and a forecast of the time."""
+"""The lessons of a stage or a night: steps and rehearsals, decided once; a forecast of the time; how each is taught."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from devmind.agent.device import place
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.machine import measured, step_s
 from devmind.curriculum.progress import say
-from devmind.curriculum.rehearsal import made_by, rehearsals, rehearsed_by, settled
+from devmind.curriculum.rehearsal import made_by, rehearsals, rehearsed_by, settled, unrehearsed_why
 from devmind.curriculum.stage import Batches, Context, Lesson, Stage
+from devmind.curriculum.teaching import LessonRun, Taught
 from devmind.errors import ConfigError, some
 
 NAMED = 8
@@ -20,12 +21,13 @@ NAMED = 8
 
 
 class LessonPlan:
-    """The steps of a stage's lessons and how often each rehearses, and the forecast of their time.
+    """The steps of a stage's lessons and how often each rehearses, the forecast of their time, and how each is taught.
 
     Steps and rehearsals are written to the journal before the first step. A run that continues reads them there, and no
     later measurement or clock changes them. Without `--minutes` they do not depend on the machine.
 
     Args:
+        earlier: stages that are rehearsed, besides the lessons of the plan that a lesson names.
         attempt: 0 for the first; later attempts teach a stage that failed a gate again, with half its steps.
 
     Attributes:
@@ -39,9 +41,16 @@ class LessonPlan:
     """
 
     def __init__(
-        self, name: str, lessons: Sequence[Lesson], context: Context, journal: Journal, attempt: int = 0
+        self,
+        name: str,
+        lessons: Sequence[Lesson],
+        earlier: Sequence[Stage],
+        context: Context,
+        journal: Journal,
+        attempt: int = 0,
     ) -> None:
-        self.name, self.lessons, self.context, self.journal = name, list(lessons), context, journal
+        self.name, self.lessons, self.earlier = name, list(lessons), list(earlier)
+        self.context, self.journal = context, journal
         self.attempt, self.later = attempt, 0
         known = journal.last("plan") or {}
         self.steps: dict[str, int] = {
@@ -58,7 +67,6 @@ class LessonPlan:
         left: Sequence[Lesson],
         saved: Mapping[str, Any] | None,
         copy: Callable[[], Agent],
-        earlier: Sequence[Stage],
         gates: Callable[[Sequence[Lesson]], Sequence[str]] = lambda lessons: (),
     ) -> None:
         """Measure the remaining lessons, settle steps and rehearsals unless they are settled, and print a forecast.
@@ -66,7 +74,6 @@ class LessonPlan:
         Args:
             saved: the position to continue from, if there is one.
             copy: makes an agent with all parts of the stage, which is taught a little and thrown away.
-            earlier: stages that are rehearsed.
             gates: gives the measures that may fail if some lessons are shorter than planned.
         """
         if not left:
@@ -74,7 +81,7 @@ class LessonPlan:
         say("Measuring the speed of this machine: some seconds a lesson.")
         machine, agent = measured(self.context.device), place(copy(), self.context.device)
         if not self.every:
-            self._settle(agent, earlier)
+            self._settle(agent)
         own_s = {}
         for lesson in left:
             steps = self.steps.get(lesson.name) or self._asked(lesson)
@@ -97,20 +104,20 @@ class LessonPlan:
         else:
             say(f"This machine ({machine}) needs about {about(left_s)} more for the lessons of '{self.name}'.")
 
-    def fix(self, agent: Agent, earlier: Sequence[Stage]) -> None:
+    def fix(self, agent: Agent) -> None:
         """Use the lessons' own steps without measuring: for an exam, which no clock may influence."""
         if not self.steps:
             self.steps = {lesson.name: self._asked(lesson) for lesson in self.lessons}
-            self._settle(agent, earlier)
+            self._settle(agent)
             self.journal.write("plan", steps=self.steps, rehearsal_every=self.every)
 
-    def _settle(self, agent: Agent, earlier: Sequence[Stage]) -> None:
+    def _settle(self, agent: Agent) -> None:
         """Settle how often each lesson rehearses; refuse a lesson whose learner takes no rehearsals."""
         for at, lesson in enumerate(self.lessons):
-            others = rehearsals(lesson, self.lessons[:at], earlier, agent, self.context)
+            others = rehearsals(lesson, self.lessons[:at], self.earlier, agent, self.context)
             self.every[lesson.name], self._share[lesson.name] = settled(lesson, [other.lesson for other in others])
 
-    def rehearsed(self, lesson: Lesson, earlier: Sequence[Stage]) -> dict[tuple[str, str], int]:
+    def rehearsed(self, lesson: Lesson, agent: Agent) -> dict[tuple[str, str], int]:
         """By stage ("" for its own) and lesson, the batch at which the rehearsals of `lesson` begin: behind those that
         all planned lessons before it rehearse, in earlier attempts too, and behind the steps of a longer lesson.
 
@@ -120,7 +127,10 @@ class LessonPlan:
         begin = Counter[tuple[str, str]](
             {("", other.name): max(0, planned.get(other.name, 0) - other.steps) for other in self.lessons}
         )
-        others = [rehearsed_by(one, self.lessons[:at], earlier, self.context) for at, one in enumerate(self.lessons)]
+        others = [
+            rehearsed_by(one, self.lessons[:at], self.earlier, agent, self.context)
+            for at, one in enumerate(self.lessons)
+        ]
         own = [one.name for one in self.lessons].index(lesson.name)
         for attempt in range(self.attempt + 1):
             for at, one in enumerate(self.lessons[: own if attempt == self.attempt else None]):
@@ -128,7 +138,52 @@ class LessonPlan:
                 begin += made_by(steps, self.every.get(one.name, 0), others[at])
         return {(stage, one.name): self.later + begin[stage, one.name] for stage, one in others[own]}
 
-    def taught(self, lesson: str, steps: int, seconds: float, left: Sequence[Lesson]) -> None:
+    def teach(
+        self,
+        lesson: Lesson,
+        agent: Agent,
+        resume: Mapping[str, Any] | None = None,
+        scores: Mapping[str, float] | None = None,
+        cut: bool = False,
+    ) -> Taught:
+        """Teach a lesson as planned, and note its result.
+
+        Args:
+            resume, scores, cut: as of `LessonRun`.
+
+        Raises:
+            Interrupted, ConfigError, CheckpointError: as `LessonRun`.
+        """
+        at = [other.name for other in self.lessons].index(lesson.name)
+        before, left, steps = self.lessons[:at], self.lessons[at + 1 :], self.steps[lesson.name]
+        every, begin = self.every.get(lesson.name, lesson.rehearsal_every), self.rehearsed(lesson, agent)
+        rehearsal = rehearsals(lesson, before, self.earlier, agent, self.context, self.kept, begin)
+        rehearses = [one.lesson.name for one in rehearsal] if every else []
+        self.journal.write("begun", lesson=lesson.name, steps=steps, rehearses=rehearses)
+        taught = LessonRun(
+            lesson, steps, agent, self.context, self.journal,
+            attempt=self.attempt, rehearsal=rehearsal, every=every, resume=resume, scores=scores,
+        ).run(cut)  # fmt: skip
+        self.journal.write(
+            "lesson_done",
+            lesson=lesson.name,
+            attempt=self.attempt,
+            planned=steps,
+            steps=taught.steps,
+            seconds=round(taught.seconds, 2),
+            status=taught.status,
+            share=taught.share,
+            rehearsals=taught.rehearsals,
+            rehearsal_share=taught.rehearsal_share,
+            trained=taught.trained,
+            unrehearsed=unrehearsed_why(lesson, agent, self.context),
+            compared=lesson.compared,
+        )
+        was = resume or {"update": 0, "seconds": 0.0}
+        self.correct_forecast(lesson.name, taught.steps - was["update"], taught.seconds - was["seconds"], left)
+        return taught
+
+    def correct_forecast(self, lesson: str, steps: int, seconds: float, left: Sequence[Lesson]) -> None:
         """Correct the forecast by a lesson's time in this process, and print the forecast for the lessons in `left`."""
         if lesson in self.speed:
             self._expected_s += steps / self.speed[lesson]

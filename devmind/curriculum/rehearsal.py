@@ -23,6 +23,7 @@ from devmind.curriculum.prefetch import Prefetch
 from devmind.curriculum.stage import ROWS_SHARE, Batches, Context, Learner, Lesson, Rehearsed, Stage
 from devmind.curriculum.start import load_stage
 from devmind.errors import ConfigError, PluginError
+from devmind.learners.gradient import SHARED, grown_layers, owned_parts
 
 
 @dataclass(frozen=True)
@@ -133,15 +134,13 @@ def rehearsals(
     Raises:
         ConfigError: it names a lesson that is not in `before`, or its learner takes no rehearsals.
     """
-    if not lesson.rehearsal_every:
-        return []
-    named = rehearsed_by(lesson, before, earlier, context)
+    named = rehearsed_by(lesson, before, earlier, agent, context)
     others = [other for _, other in named]
     if others and not (learner := lesson.make_learner(agent, context)).mixes:
         raise ConfigError(
             f"The lesson '{lesson.name}' should rehearse '{others[0].name}', but its learner "
             f"({type(learner).__name__}) takes no rehearsals. Let its update take a Rehearsed batch (mixes = True), or "
-            "say Lesson(rehearsal_every=0) where it changes nothing that earlier lessons use."
+            "let it train nothing but its stage's own parts and layers (`trains`), if it changes nothing else."
         )
     fewer = replace(context, rows_share=ROWS_SHARE)
     # A lesson that is named twice has one learner, which remembers once.
@@ -155,11 +154,31 @@ def rehearsals(
     return made
 
 
+def undoes_earlier(lesson: Lesson, agent: Agent, context: Context) -> bool:
+    """Whether a lesson of the agent's present stage trains what earlier stages use: anything but the parts and layers
+    that its stage has added, and what its twin's control trains further.
+    """
+    stage = agent.config.stages[-1] if agent.config.stages else ""
+    own = (*grown_layers(agent, {stage}), *owned_parts(agent, stage), *(lesson.control or ()))
+    return not all(prefix.startswith(own) for prefix in lesson.make_learner(agent, context).trains)
+
+
+def unrehearsed_why(lesson: Lesson, agent: Agent, context: Context) -> str:
+    """Why later stages do not rehearse `lesson`, as a sentence; "" if they do (`Lesson.rehearsed`)."""
+    if lesson.rehearsed:
+        return ""
+    if lesson.rehearsed is False:
+        return "Another lesson goes over what it teaches."
+    if any(prefix.startswith(SHARED) or not prefix for prefix in lesson.make_learner(agent, context).trains):
+        return ""
+    return "It trains parts of its own and no layer of the trunk, and no later lesson changes those."
+
+
 def rehearsed_by(
-    lesson: Lesson, before: Sequence[Lesson], earlier: Sequence[Stage], context: Context
+    lesson: Lesson, before: Sequence[Lesson], earlier: Sequence[Stage], agent: Agent, context: Context
 ) -> list[tuple[str, Lesson]]:
-    """The lessons that `lesson` rehearses, each with the name of its stage: those of earlier stages that are not
-    `unrehearsed`, if it may undo them (`undoes_earlier`), then the lessons of its own stage that it names, with "".
+    """The lessons that `lesson` rehearses, each with the name of its stage: those of earlier stages that are rehearsed
+    (`unrehearsed_why`), if it may undo them, then the lessons of its own stage that it names, with "".
 
     Raises:
         ConfigError: it names a lesson that is not in `before`.
@@ -172,9 +191,11 @@ def rehearsed_by(
             f"The lesson '{lesson.name}' rehearses '{missing[0]}', which is not taught before it; "
             f"{', '.join(own) or 'none'} is."
         )
-    undone = earlier if lesson.undoes_earlier else ()
-    past = [(stage.name, other) for stage in undone for other in stage.lessons(context) if not other.unrehearsed]
-    return [*past, *(("", own[name]) for name in lesson.rehearses)]
+    named = [("", own[name]) for name in lesson.rehearses]
+    if not earlier or not undoes_earlier(lesson, agent, context):
+        return named
+    past = [(stage.name, other) for stage in earlier for other in stage.lessons(context)]
+    return [*((stage, other) for stage, other in past if not unrehearsed_why(other, agent, context)), *named]
 
 
 def made_by(steps: int, every: int, others: Sequence[tuple[str, Lesson]]) -> Counter[tuple[str, str]]:

@@ -25,11 +25,10 @@ from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import own
 from devmind.curriculum.plan import LessonPlan
 from devmind.curriculum.stage import Batches, Context, Lesson, Stage
-from devmind.curriculum.taught_lesson import teach_planned
 from devmind.curriculum.teaching import Taught, position
 from devmind.errors import CheckpointError, ConfigError
 from devmind.learners.replay import Replay, candidates
-from devmind.learners.sleeping import UNREHEARSED, SleepLearner, heads_to_sleep
+from devmind.learners.sleeping import SleepLearner, heads_to_sleep
 from devmind.memory import Memory
 from devmind.memory.sampling import Reservoir
 
@@ -134,14 +133,14 @@ def sleep(
     night = lesson(replay, context, steps)
     if cut and saved is None:
         raise nothing_to_cut(context.out)
-    plan = LessonPlan(LESSON, [night], context, journal)
+    plan = LessonPlan(LESSON, [night], earlier, context, journal)
     plan.kept = plan.kept if rehearsed is None else rehearsed
     plan.later = consolidated.seen  # each night of an agent rehearses other batches than the one before
     if measure and not cut:
-        _measure(plan, agent, memory, context, earlier, saved, names, steps)
+        _measure(plan, agent, memory, saved, names, steps)
     else:
-        plan.fix(agent, earlier)
-    taught = teach_planned(night, plan, agent, earlier, context, journal, resume=saved, cut=cut)
+        plan.fix(agent)
+    taught = plan.teach(night, agent, resume=saved, cut=cut)
     slept = _slept(taught, replay, before, known(replay, agent), consolidated)
     save(slept)
     fields = {name: value for name, value in vars(slept).items() if name != "consolidated"}
@@ -158,18 +157,16 @@ def _measure(
     plan: LessonPlan,
     agent: Agent,
     memory: Memory,
-    context: Context,
-    earlier: Sequence[Stage],
     saved: dict[str, Any] | None,
     heads: Sequence[str],
     steps: int | None,
 ) -> None:
     """Settle the plan with a copy of the agent and a few memories, because measuring changes priorities and weights."""
-    awake = copy.deepcopy(agent)
+    awake, context = copy.deepcopy(agent), plan.context
     few = candidates(memory, MEASURED, agent.sense_order, (context.seed,))
     replay = Replay(awake, memory, few, heads, seed=context.seed, moments=_moments(context, len(few)))
-    trial = LessonPlan(LESSON, [lesson(replay, context, steps)], context, plan.journal)
-    trial.begin(trial.lessons, saved, lambda: awake, earlier)
+    trial = LessonPlan(LESSON, [lesson(replay, context, steps)], plan.earlier, context, plan.journal)
+    trial.begin(trial.lessons, saved, lambda: awake)
     plan.steps, plan.every, plan.speed = trial.steps, trial.every, trial.speed
 
 
@@ -243,7 +240,7 @@ def lesson(replay: Replay, context: Context, steps: int | None = None) -> Lesson
     fewer = FEW if replay.moments < MOMENTS[size] else 1
     return Lesson(
         LESSON, learner, batches, steps or STEPS[size] // fewer, MINUTES / fewer,
-        unrehearsed=UNREHEARSED, rehearsal_every=1 + (REHEARSAL_EVERY - 1) // fewer, rehearsal_share=1.0,
+        rehearsed=False, rehearsal_every=1 + (REHEARSAL_EVERY - 1) // fewer, rehearsal_share=1.0,
     )  # fmt: skip
 
 

@@ -75,7 +75,7 @@ class Context:
         return (said and said.batch) or rows, (said and said.learning_rate) or learning_rate
 
     def options(self, lesson: str, own: Mapping[str, Any]) -> dict[str, Any]:
-        """A lesson's options: its `own` values, replaced by those of the configuration (`Lesson.options`).
+        """A lesson's options: its `own` values, replaced by those of the configuration (`Lesson.settings`).
 
         Raises:
             ConfigError: a value has another type than the lesson's own, such as text for a number.
@@ -184,8 +184,7 @@ class Learner(ABC):
             code that teaches in rounds. A learner that prepares the agent in `begin` must do so in the first round
             only, because it would undo what was learned. If a failed stage is taught again, its learners prepare the
             agent anew, because the parts that its lessons build on have changed.
-        mixes: whether `update` also takes a `Rehearsed` batch. If not, the lesson needs `Lesson(rehearsal_every=0)`, or
-            a run that has something to rehearse is refused.
+        mixes: whether `update` also takes a `Rehearsed` batch. If not, a run that has something to rehearse is refused.
     """
 
     mixes: ClassVar[bool] = False
@@ -221,7 +220,7 @@ class Learner(ABC):
         """The loss that holds the agent to what this lesson taught, with a gradient, and scalars to report.
 
         Another lesson's learner calls it with batches of this lesson from after its end. A learner without such a loss
-        raises, and its lesson gives the reason: `Lesson(unrehearsed=...)`.
+        raises, and says so if it trains the trunk: `Lesson(rehearsed=False)`.
         """
 
     def remember(self) -> None:  # noqa: B027 - most learners note nothing
@@ -265,6 +264,10 @@ class Rehearsed(NamedTuple):
 class Lesson:
     """One thing to teach, as data.
 
+    What its learner trains (`Learner.trains`) decides what goes with what (`devmind.curriculum.rehearsal`). A lesson
+    that changes anything besides the parts and layers of its own stage can undo earlier stages, and rehearses their
+    lessons. A lesson that changes no layer of the trunk is undone by no later one, and is not rehearsed.
+
     Args:
         name: unique within the stage.
         make_learner: `(agent, context) -> Learner` that improves the agent.
@@ -273,25 +276,23 @@ class Lesson:
         steps: its steps by default, at the context's size, without rehearsals.
         minutes: how long those steps take at size nursery on two cores of 100 GFLOP/s each in float32, without
             rehearsals. `stage show` shows it, and it decides how often the lesson rehearses, but nothing else.
-        unrehearsed: why later stages do not rehearse this lesson, as a sentence; "" if they do. The report shows it.
+        rehearsed: whether later stages rehearse it; by default if it trains a layer of the trunk. False where another
+            lesson goes over what it teaches; True for a head on the trunk that is to be held when others change that.
         compared: measurements against another way to teach the same, as sentences. The report shows them.
         rehearses: earlier lessons of its own stage that it rehearses too; one named twice comes twice as often. These
             and the lessons of earlier stages take turns.
-        rehearsal_every: at most one in so many updates is a rehearsal. 0: none, for a lesson that trains nothing that
-            an earlier lesson uses: then nothing can be lost, and a rehearsal would have no gradient.
-        undoes_earlier: whether it trains something that an earlier stage uses. If not, it rehearses lessons of its own
-            stage only.
+        rehearsal_every: at most one in so many updates is a rehearsal; 0: none.
         rehearsal_share: largest share of the time for rehearsals; if they would take more, they come less often. 1: as
             often as `rehearsal_every` says, however long they take.
         rehearsal_cost: how long another lesson's rehearsal of this one takes, as a share of one of its own steps (with
             a quarter of the rows 0.3 to 0.4, measured over a whole stage at size nursery).
         skills: names of the skills that it should improve (shown while it runs).
         learns_from: groups of files (speakers, sources) that it uses; they are listed in the agent's `trained_on`.
-        options: names of further settings that a configuration may set (`Context.options`); others are refused.
-        fixed: which of `batch` and `learning_rate` a configuration cannot set, because the lesson has several of its
-            own or none.
-        control: like `make_learner`, for a trunk that passes all tokens through and does not learn: `--ablate` teaches
-            the twin by it. If no lesson of a stage has one, the twin has a fresh trunk and all lessons.
+        settings: what a configuration may set besides the steps: `batch` and `learning_rate`, unless the lesson has
+            several of its own or none, and names of options (`Context.options`); others are refused.
+        control: the twin of `--ablate`, whose trunk passes all tokens through and does not learn, is taught the lesson
+            too: all that is not shared (`devmind.curriculum.ablation`), and these further prefixes, mostly none. None:
+            it is not. If no lesson of a stage has a control, the twin has a fresh trunk and all lessons.
     """
 
     name: str
@@ -299,21 +300,19 @@ class Lesson:
     make_batches: Callable[[Agent, Context, int], Batches]
     steps: int
     minutes: float
-    unrehearsed: str = ""
+    rehearsed: bool | None = None
     compared: str = ""
     rehearses: tuple[str, ...] = ()
     rehearsal_every: int = 3
-    undoes_earlier: bool = True
     rehearsal_share: float = 0.2
     rehearsal_cost: float = 0.35
     skills: tuple[str, ...] = ()
     learns_from: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    fixed: tuple[str, ...] = ()
-    control: Callable[[Agent, Context], Learner] | None = None
+    settings: tuple[str, ...] = ("batch", "learning_rate")
+    control: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        for member in ("rehearses", "skills", "learns_from", "options", "fixed"):
+        for member in ("rehearses", "skills", "learns_from", "settings"):
             names_in(f"`{member}` of the lesson '{self.name}'", getattr(self, member))
 
 
@@ -394,22 +393,23 @@ def check_lessons(stages: Sequence[Stage], context: Context) -> None:
         ConfigError: it names one; the message names the nearest lesson or option. Or a stage's own lessons have a fault
             (`checked_lessons`).
     """
-    known, fixed = dict[str, tuple[str, ...]](), dict[str, set[str]]()
+    known = dict[str, tuple[str, ...]]()
     for lesson in (lesson for stage in stages for lesson in checked_lessons(stage, context)):
-        known[lesson.name] = (*known.get(lesson.name, ()), *lesson.options)
         # Several stages may have a lesson of that name; a setting means something if one of them takes it.
-        fixed[lesson.name] = fixed.get(lesson.name, set(lesson.fixed)) & set(lesson.fixed)
+        known[lesson.name] = (*known.get(lesson.name, ()), *lesson.settings)
     for name, said in context.config.lessons.items():
         if name not in known:
             of = " or ".join(f"'{stage.name}'" for stage in stages)
             raise ConfigError(f"Stage {of} has no lesson '{name}'{nearest(name, known)}")
-        for setting in ("batch", "learning_rate"):
-            if setting in fixed[name] and getattr(said, setting) is not None:
+        usual = ("batch", "learning_rate")
+        for setting in usual:
+            if setting not in known[name] and getattr(said, setting) is not None:
                 raise ConfigError(
                     f"The lesson '{name}' has no {setting} that can be set: it has several of its own, or none; leave "
                     f"lessons.{name}.{setting} out."
                 )
+        options = [setting for setting in known[name] if setting not in usual]
         for option in said.options:
-            if option not in known[name]:
-                hint = nearest(option, known[name]) if known[name] else ": it has none."
+            if option not in options:
+                hint = nearest(option, options) if options else ": it has none."
                 raise ConfigError(f"The lesson '{name}' has no option '{option}'{hint}")

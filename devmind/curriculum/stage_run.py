@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from devmind.checkpointing.lock import locked
 from devmind.config import RunConfig
 from devmind.curriculum import results as made
 from devmind.curriculum.ablation import Control, compared, differences, fresh_parts, identity_trunk
-from devmind.curriculum.attempts import Outcome, kept, put_aside
 from devmind.curriculum.exam import Exam
 from devmind.curriculum.examining import Examined, decide, examine_skill, glimpse_notes
 from devmind.curriculum.finished import RunResult, finished_run, found_path, identity, kept_path, result
@@ -39,11 +39,34 @@ from devmind.curriculum.start import (
     other_version,
     starting_agent,
 )
-from devmind.curriculum.taught_lesson import teach_planned
 from devmind.curriculum.teaching import Interrupted, position
 from devmind.curriculum.untouched import untouched
 from devmind.errors import CheckpointError, ConfigError
 from devmind.report.page import render
+from devmind.report.results import Untouched
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Results of exams: those of earlier stages before the lessons, and all exams after them.
+
+    Attributes:
+        untouched: evidence that earlier stages' exams need not be held again; None if they were held.
+        attempt: which attempt at the stage this is; 0 is the first.
+    """
+
+    before: Sequence[Examined] = ()
+    examined: Sequence[Examined] = ()
+    untouched: Untouched | None = None
+    attempt: int = 0
+
+    def reached(self, stage: str) -> tuple[bool, int]:
+        """Whether all gates of `stage` were passed, and the number of passed gates and goals; larger is better.
+
+        The number includes earlier stages, because a repeat can harm these as well.
+        """
+        passed = sum(decision.passed for item in self.examined for decision in item.verdict.decisions)
+        return all(item.verdict.passed for item in self.examined if item.stage == stage), passed
 
 
 class StageRun:
@@ -186,7 +209,12 @@ class StageRun:
     # -- teaching
 
     def _teach_and_examine(self, agent: Agent, earlier: Sequence[Stage]) -> tuple[Agent, Outcome]:
-        """Make all attempts; returns the agent of the best one, and its outcome."""
+        """Make all attempts; returns the agent of the best one, and its outcome.
+
+        A stage that fails a gate is taught again: all lessons with half their steps. It helps where little was missing,
+        but it can also do harm: after lessons that change what the agent perceives, its effectors and its trunk have
+        only half their steps to adapt. So the best attempt is kept, of equal ones the later.
+        """
         retained = () if self.is_twin else earlier
         outcome, saved = Outcome(), self._position()
         if saved is None and self.journal.last("finished"):
@@ -201,22 +229,27 @@ class StageRun:
             passed, _ = outcome.reached(self.stage.name)
             if passed or attempt + 1 == self.config.attempts:
                 break
-            put_aside(agent, self.out, attempt)
-        best = kept(
-            agent, outcome, self.stage.name, self.out, self.context.device,
-            lambda other, attempt: self._examine(other, retained, attempt),
-        )  # fmt: skip
-        if best[1] is not outcome:
-            say(f"attempt {best[1].attempt + 1} is better than the last one, so it is kept")
-        return best
+            agent.save_pretrained(self.out / "attempts" / str(attempt))
+        best, name = outcome, self.stage.name
+        for attempt in reversed(range(outcome.attempt)):
+            folder = self.out / "attempts" / str(attempt)
+            if best.reached(name)[0] or not folder.is_dir():
+                continue
+            other = place(Agent.from_pretrained(folder), self.context.device)
+            earlier_outcome = self._examine(other, retained, attempt)  # this run holds no exam again
+            if earlier_outcome.reached(name) > best.reached(name):
+                agent, best = other, earlier_outcome
+        if best is not outcome:
+            say(f"attempt {best.attempt + 1} is better than the last one, so it is kept")
+        return agent, best
 
     def _teach(self, agent: Agent, earlier: Sequence[Stage], attempt: int, saved: dict[str, Any] | None) -> None:
         lessons = list(self.stage.lessons(self.context))
         done = self._done([lesson.name for lesson in lessons], saved)
         cut = saved["lesson"] if self.cut and saved else None
         left = [lesson for lesson in lessons if lesson.name not in done and lesson.name != cut]
-        plan = LessonPlan(self.stage.name, lessons, self.context, self.journal, attempt)
-        self._settle(plan, left, saved, earlier)
+        plan = LessonPlan(self.stage.name, lessons, earlier, self.context, self.journal, attempt)
+        self._settle(plan, left, saved)
         if saved:
             agent.load_state_dict(saved["agent"])
         for number, lesson in enumerate(lessons):
@@ -225,18 +258,13 @@ class StageRun:
                 continue
             resume = saved if saved and saved["lesson"] == lesson.name else None
             say(f"lesson {lesson.name}, {number + 1} of {len(lessons)}")
-            teach_planned(
-                lesson, plan, agent, earlier, self.context, self.journal,
-                attempt=attempt, resume=resume, scores=self.scores, cut=lesson.name == cut,
-            )  # fmt: skip
+            plan.teach(lesson, agent, resume, self.scores, cut=lesson.name == cut)
             self._glimpse(lesson, agent)
 
-    def _settle(
-        self, plan: LessonPlan, left: Sequence[Lesson], saved: dict[str, Any] | None, earlier: Sequence[Stage]
-    ) -> None:
+    def _settle(self, plan: LessonPlan, left: Sequence[Lesson], saved: dict[str, Any] | None) -> None:
         """Settle steps and rehearsals, and print the forecast of their time, before the first step."""
         plan.begin(
-            left, saved, lambda: Agent.from_pretrained(self.out / "start"), earlier,
+            left, saved, lambda: Agent.from_pretrained(self.out / "start"),
             lambda shorter: gates_of(self.stage, shorter, self.context),
         )  # fmt: skip
 
@@ -355,7 +383,7 @@ class StageRun:
 
     def _compared(self, agent: Agent, outcome: Outcome) -> dict[str, Any]:
         """The twin's scores, and how much the agent is better on the same episodes."""
-        controlled = any(lesson.control for lesson in self.stage.lessons(self.context))
+        controlled = any(lesson.control is not None for lesson in self.stage.lessons(self.context))
         begun = self.out / "twin" / "newborn"
         if controlled:
             if not (begun / CHECKSUMS).exists():

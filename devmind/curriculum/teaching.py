@@ -169,43 +169,96 @@ class Stoppable(Callback):
 
 
 class LessonRun(Stoppable):
-    """Watches one fit: shows progress and saves checkpoints by the clock. No clock ends the fit."""
+    """One lesson from its first step, or from where it was stopped, to its last: progress is shown and checkpoints are
+    saved by the clock, but no clock ends it.
+
+    Args:
+        steps: own steps of the lesson.
+        every: one of so many updates is one of `rehearsal`; by default as often as the lesson says.
+        resume: the position in this lesson to continue from.
+        scores: of the latest exams, for the bar.
+    """
 
     def __init__(
         self,
         lesson: Lesson,
-        module: LessonModule,
-        rehearsal: Sequence[Rehearsal],
+        steps: int,
+        agent: Agent,
         context: Context,
         journal: Journal,
-        attempt: int,
-        seconds: Mapping[str, float],
-        scores: Mapping[str, float],
-        watch: Stopwatch,
+        *,
+        attempt: int = 0,
+        rehearsal: Sequence[Rehearsal] = (),
+        every: int | None = None,
+        resume: Mapping[str, Any] | None = None,
+        scores: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__()
-        self.lesson, self.module, self.rehearsal = lesson, module, list(rehearsal)
-        self.journal, self.attempt, self.watch = journal, attempt, watch
-        self.folder, self.every_s = context.out / "checkpoints", context.config.checkpoint_every_s
-        self.run = pinned(journal)
-        self.seconds_before, self.rehearsal_s = seconds["seconds"], seconds["rehearsal_s"]
-        self.progress = LessonProgress(lesson.name, module.learner.steps, module.steps, scores)
+        self.lesson, self.context, self.journal, self.attempt = lesson, context, journal, attempt
+        self.rehearsal, self.watch, self.pinned = list(rehearsal), Stopwatch(), pinned(journal)
+        self.seconds, self.rehearsal_s = 0.0, 0.0
+        learner = lesson.make_learner(agent, context)
+        learner.steps = steps
+        every = lesson.rehearsal_every if every is None else every
+        batches = mixed(lesson, learner, context, steps, rehearsal, every)
+        if resume:
+            self.module = self._resumed(resume, learner, batches)
+        else:
+            self.module = LessonModule(learner, batches)
+            if isinstance(batches, Mixed):
+                for other in {id(one.learner): one.learner for one in rehearsal}.values():
+                    other.remember()
+        self.progress = LessonProgress(lesson.name, steps, self.module.steps, scores or {})
+
+    def _resumed(self, resume: Mapping[str, Any], learner: Learner, batches: Batches) -> LessonModule:
+        """Restore the position `resume`: the agent, all learners, the batches and the time spent."""
+        learner.agent.load_state_dict(resume["agent"])
+        module = LessonModule(learner, batches, int(resume["updates"]), resume["learner"])
+        batches.load_state_dict({"update": module.updates})
+        for one, state in zip(self.rehearsal, resume["rehearsed"], strict=True):
+            one.learner.load_state_dict(state)
+        self.watch.seconds |= resume["spent_s"]
+        self.seconds, self.rehearsal_s = float(resume["seconds"]), float(resume["rehearsal_s"])
+        return module
+
+    def run(self, cut: bool = False) -> Taught:
+        """Teach what is left of the lesson, however long it takes; with `cut` end it where it is.
+
+        Raises:
+            Interrupted: asked to stop; the position is saved.
+        """
+        module, batches = self.module, self.module.batches
+        left = len(batches) - module.updates
+        if left and not cut:
+            with self.progress, self.watch.watching(module.agent):
+                loggers = _loggers(self.context, self.lesson.name)
+                fit(module, TimedBatches(batches, self.watch), self.context, [self], left, loggers)
+            self.seconds = time.monotonic() - self._began_s
+        if self.stopped_by:
+            raise Interrupted(self.stopped_by)
+        return Taught(
+            module.steps,
+            self.seconds,
+            "cut" if module.updates < len(batches) else "done",
+            shares(self.watch.seconds, self.seconds),
+            module.updates - module.steps,
+            round(self.rehearsal_s / max(self.seconds, 1e-9), 4),
+            trained_by(module.learner),
+        )
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
         """Begin to count the time."""
         super().on_train_start(trainer, pl_module)
-        self.since = self.saved_at = self.told_at = time.monotonic()
+        self.saved_at = self.told_at = time.monotonic()
+        self._began_s = self.saved_at - self.seconds  # interrupted parts included
         self._ended_s = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds this lesson has taken, interrupted parts included."""
-        return self.seconds_before + time.monotonic() - self.since
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Show progress and save. Callbacks run before the module's hook, which counts the update, so add it here."""
         updates, now = self.module.updates + 1, time.monotonic()
-        self._count_time(batch)
+        self.seconds = now - self._began_s
+        if isinstance(batch, Rehearsed):  # the time since the last update ended, the batch included
+            self.rehearsal_s += time.perf_counter() - self._ended_s
         done, ends = self.module.batches.own_steps(updates), updates == len(self.module.batches)
         if now - self.told_at > TELL_EVERY_S or updates == 1 or ends:
             self.told_at = now
@@ -220,15 +273,10 @@ class LessonRun(Stoppable):
             )
             self.progress.show(done, scalars.get("loss"))
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
-        if self.stopped_by or ends or now - self.saved_at > self.every_s:
+        if self.stopped_by or ends or now - self.saved_at > self.context.config.checkpoint_every_s:
             self.save(updates, done)
             self.saved_at = time.monotonic()
         self._ended_s = time.perf_counter()
-
-    def _count_time(self, batch: Any) -> None:
-        """If the update is a rehearsal, count the time since the last update ended, its batch included."""
-        if isinstance(batch, Rehearsed):
-            self.rehearsal_s += time.perf_counter() - self._ended_s
 
     def save(self, updates: int, done: int) -> None:
         """Save a bundle with everything that the next step depends on; with NaN in it, the one before remains.
@@ -236,12 +284,12 @@ class LessonRun(Stoppable):
         Raises:
             ConfigError: a number of the agent is NaN or infinite.
         """
-        check_finite(self.module.agent, self.lesson.name, done, self.module.learner.steps)
+        learner, folder = self.module.learner, self.context.out / "checkpoints"
+        check_finite(learner.agent, self.lesson.name, done, learner.steps)
         # A lesson's name may have a slash, and a checkpoint in a folder below this one would never be found.
         name = f"{self.attempt}-{self.lesson.name.replace('/', '+')}-{updates:08d}"
-        learner = self.module.learner
         state = {
-            "run": self.run,
+            "run": self.pinned,
             "lesson": self.lesson.name,
             "attempt": self.attempt,
             "update": done,
@@ -253,9 +301,9 @@ class LessonRun(Stoppable):
             "learner": learner.state_dict(),
             "rehearsed": [one.learner.state_dict() for one in self.rehearsal],
         }
-        bundle.save(self.folder / name, state)
+        bundle.save(folder / name, state)
         self.journal.write("checkpoint", lesson=self.lesson.name, step=done, name=name)
-        bundle.retire(self.folder, keep=2)
+        bundle.retire(folder, keep=2)
 
 
 def position(folder: Path) -> dict[str, Any] | None:
@@ -264,73 +312,9 @@ def position(folder: Path) -> dict[str, Any] | None:
     return bundle.load(newest) if newest else None
 
 
-def teach(
-    lesson: Lesson,
-    steps: int,
-    agent: Agent,
-    context: Context,
-    journal: Journal,
-    *,
-    attempt: int = 0,
-    rehearsal: Sequence[Rehearsal] = (),
-    every: int | None = None,
-    resume: Mapping[str, Any] | None = None,
-    scores: Mapping[str, float] | None = None,
-    cut: bool = False,
-) -> Taught:
-    """Run one lesson to its end, however long it takes, or until a request to stop.
-
-    Args:
-        steps: own steps of the lesson.
-        every: one of so many updates is one of `rehearsal`; by default as often as the lesson says.
-        resume: the position in this lesson to continue from.
-        cut: end the lesson at `resume`, without another step.
-
-    Raises:
-        Interrupted: asked to stop; the position is saved.
-    """
-    learner = lesson.make_learner(agent, context)
-    learner.steps, watch = steps, Stopwatch()
-    batches = mixed(lesson, learner, context, steps, rehearsal, lesson.rehearsal_every if every is None else every)
-    module = LessonModule(learner, batches)
-    spent = {"seconds": 0.0, "rehearsal_s": 0.0}
-    if resume:
-        module, spent = _gone_on_with(resume, learner, batches, rehearsal, watch)
-    elif isinstance(batches, Mixed):
-        for other in {id(one.learner): one.learner for one in rehearsal}.values():
-            other.remember()
-    run = LessonRun(lesson, module, rehearsal, context, journal, attempt, spent, scores or {}, watch)
-    left = len(batches) - module.updates
-    if left and not cut:
-        with run.progress, watch.watching(agent):
-            data = TimedBatches(batches, watch)
-            fit(module, data, context, [run], left, _loggers(context, lesson.name))
-        spent = {"seconds": run.seconds, "rehearsal_s": run.rehearsal_s}
-    if run.stopped_by:
-        raise Interrupted(run.stopped_by)
-    whole_s = spent["seconds"]
-    return Taught(
-        module.steps,
-        whole_s,
-        "cut" if module.updates < len(batches) else "done",
-        shares(watch.seconds, whole_s),
-        module.updates - module.steps,
-        round(spent["rehearsal_s"] / max(whole_s, 1e-9), 4),
-        trained_by(learner),
-    )
-
-
-def _gone_on_with(
-    resume: Mapping[str, Any], learner: Learner, batches: Batches, rehearsal: Sequence[Rehearsal], watch: Stopwatch
-) -> tuple[LessonModule, dict[str, float]]:
-    """Restore the lesson's position `resume`; returns the seconds spent so far."""
-    learner.agent.load_state_dict(resume["agent"])
-    module = LessonModule(learner, batches, int(resume["updates"]), resume["learner"])
-    batches.load_state_dict({"update": module.updates})
-    watch.seconds |= resume["spent_s"]
-    for one, state in zip(rehearsal, resume["rehearsed"], strict=True):
-        one.learner.load_state_dict(state)
-    return module, {name: float(resume[name]) for name in ("seconds", "rehearsal_s")}
+def teach(lesson: Lesson, steps: int, agent: Agent, context: Context, journal: Journal, **how: Any) -> Taught:
+    """Run one lesson to its end; `how` are further arguments of `LessonRun`."""
+    return LessonRun(lesson, steps, agent, context, journal, **how).run()
 
 
 def trained_by(learner: Learner) -> dict[str, int]:

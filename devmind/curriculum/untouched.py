@@ -19,6 +19,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import to_device
+from devmind.curriculum.rehearsal import unrehearsed_why
 from devmind.curriculum.stage import ROWS_SHARE, Context, Learner, Lesson, Stage
 from devmind.learners.gradient import grown_layers, owned_parts
 from devmind.report.results import Untouched
@@ -42,7 +43,8 @@ def untouched(
         return None
     if any(getattr(before_agent.config, name) != getattr(agent.config, name) for name in SETTINGS):
         return None
-    lessons = [one for before in earlier for one in before.lessons(context) if not one.unrehearsed]
+    learned = [one for before in earlier for one in before.lessons(context)]
+    lessons = [one for one in learned if not unrehearsed_why(one, agent, context)]
     if not all(_same(one, before_agent, agent, context) for one in lessons):
         return None
     return Untouched(tensors=tensors, lessons=len(lessons))

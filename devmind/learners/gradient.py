@@ -252,26 +252,20 @@ def _check_loss(loss: Tensor) -> None:
 
 
 def slower(lesson: Lesson, slowed: Mapping[str, float]) -> Lesson:
-    """The lesson, with a lower rate for parameters that earlier lessons of its stage have taught; also in its control.
+    """The lesson, with a lower rate for parameters that earlier lessons of its stage have taught.
 
     Args:
         slowed: shares of the rate, by prefix of parameter names.
     """
 
-    def slowing(make: Callable[[Agent, Context], Learner]) -> Callable[[Agent, Context], Learner]:
-        def make_learner(agent: Agent, context: Context) -> Learner:
-            learner = make(agent, context)
-            if not isinstance(learner, GradientLearner):
-                raise ConfigError(
-                    f"The lesson '{lesson.name}' has no learning rate; only a GradientLearner can be slowed."
-                )
-            learner.slowed = slowed
-            return learner
+    def make_learner(agent: Agent, context: Context) -> Learner:
+        learner = lesson.make_learner(agent, context)
+        if not isinstance(learner, GradientLearner):
+            raise ConfigError(f"The lesson '{lesson.name}' has no learning rate; only a GradientLearner can be slowed.")
+        learner.slowed = slowed
+        return learner
 
-        return make_learner
-
-    control = slowing(lesson.control) if lesson.control else None
-    return replace(lesson, make_learner=slowing(lesson.make_learner), control=control)
+    return replace(lesson, make_learner=make_learner)
 
 
 def summed(
@@ -309,7 +303,6 @@ def gradient_lesson(
     trains: Callable[[Agent], Sequence[str]] = trainable,
     learner: Callable[..., GradientLearner] = GradientLearner,
     prefetch: bool = False,
-    has_control: bool = False,
     **more: Any,
 ) -> Lesson:
     """A lesson taught by gradient on `loss`; the configuration may change its rows and learning rate.
@@ -319,7 +312,6 @@ def gradient_lesson(
         steps: by size.
         rows: of a batch, by size; a number is TINY_ROWS at size tiny.
         trains: gives the prefixes of the parameters that the lesson changes.
-        has_control: whether it has a control (`Lesson.control`), which changes those of them that are not shared.
         more: further arguments of Lesson.
     """
     size = context.config.size
@@ -328,11 +320,10 @@ def gradient_lesson(
     rows = rows if isinstance(rows, Mapping) else by_size(rows, tiny=TINY_ROWS)
     count, rate = context.changed(name, rows[size], learning_rate)
 
-    def learner_of(trains: Callable[[Agent], Sequence[str]]) -> Callable[[Agent, Context], GradientLearner]:
-        return lambda agent, context: learner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains(agent))
+    def make_learner(agent: Agent, context: Context) -> GradientLearner:
+        return learner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains(agent))
 
     def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: make(agent, context, update, context.rows(count), steps), steps, prefetch)
 
-    control = learner_of(lambda agent: without_shared(trains(agent))) if has_control else None
-    return Lesson(name, learner_of(trains), make_batches, steps[size], minutes, **{"control": control, **more})
+    return Lesson(name, make_learner, make_batches, steps[size], minutes, **more)

@@ -71,14 +71,14 @@ def review(
     minutes: float,
     learning_rate: float,
     trains: Callable[[Agent], Sequence[str]] = trainable,
-    control_trains: Callable[[Agent], Sequence[str]] | None = None,
+    control: tuple[str, ...] | None = None,
 ) -> Lesson:
     """The lesson that repeats `lessons` of a stage; the configuration may change its learning rate.
 
     Args:
         turns: names of lessons, one for each step; a name that is listed twice comes twice as often.
         trains: gives the prefixes of the parameters that the lesson changes.
-        control_trains: the same for its control (`Lesson.control`); None: it has no control.
+        control: as that of Lesson.
 
     Raises:
         ConfigError: a turn names none of the lessons.
@@ -88,12 +88,9 @@ def review(
         raise ConfigError(f"A review goes over lessons of its stage ({', '.join(by_name)}); '{unknown[0]}' is none.")
     reviewed = {name: by_name[name] for name in turns}
 
-    def learner_of(trains: Callable[[Agent], Sequence[str]]) -> Callable[[Agent, Context], Review]:
-        def make_learner(agent: Agent, context: Context) -> Review:
-            _, rate = context.changed(NAME, 0, learning_rate)
-            return Review(agent, replace(context, rows_share=ROWS_SHARE), reviewed, rate, trains(agent))
-
-        return make_learner
+    def make_learner(agent: Agent, context: Context) -> Review:
+        _, rate = context.changed(NAME, 0, learning_rate)
+        return Review(agent, replace(context, rows_share=ROWS_SHARE), reviewed, rate, trains(agent))
 
     def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
         fewer = replace(context, rows_share=ROWS_SHARE)
@@ -108,14 +105,14 @@ def review(
 
     return Lesson(
         NAME,
-        learner_of(trains),
+        make_learner,
         make_batches,
         steps,
         minutes,
-        "It goes over other lessons, which are rehearsed.",
+        rehearsed=False,
         rehearsal_every=EVERY,
         rehearsal_share=1.0,
-        fixed=("batch",),
+        settings=("learning_rate",),
         skills=tuple(dict.fromkeys(skill for lesson in reviewed.values() for skill in lesson.skills)),
-        control=learner_of(control_trains) if control_trains else None,
+        control=control,
     )

@@ -27,7 +27,6 @@ from devmind.learners.replay import Replay
 
 GUARD = 0.05
 """Weight of the other heads' drift in the loss: nats for a drift of their whole variance. At 1 it would dominate."""
-UNREHEARSED = "A night is of one memory; the next night goes over what this one slept on."
 
 
 def heads_to_sleep(agent: Agent) -> list[str]:
@@ -79,7 +78,7 @@ class SleepLearner(GradientLearner):
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
         """Raise ConfigError: a night belongs to one memory, and the next night repeats what this one replayed."""
-        raise ConfigError(UNREHEARSED)
+        raise ConfigError("A night is of one memory; the next night goes over what this one slept on.")
 
     def _loss(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
         """Weighted divergence from the awake answers, and the drift of other heads; surprises become priorities."""

@@ -191,7 +191,7 @@ def _check_state(lesson: Lesson, agent: Agent, context: Context, steps: int, sto
 
 
 def check_rehearsed(lesson: Lesson, agent: Agent, context: Context) -> None:
-    """Check that a lesson can be rehearsed by later stages, or says why it is not.
+    """Check that a lesson that is rehearsed by later stages can be.
 
     Its learner remembers, and can be saved and loaded. For a batch from after the lesson's end it gives one finite
     number with a gradient in the agent, and the same number twice.
@@ -201,14 +201,15 @@ def check_rehearsed(lesson: Lesson, agent: Agent, context: Context) -> None:
     """
     import torch
 
+    from devmind.curriculum.rehearsal import unrehearsed_why
     from devmind.curriculum.stage import ROWS_SHARE
     from devmind.errors import DevmindError
 
-    if lesson.unrehearsed:
+    if unrehearsed_why(lesson, agent, context):
         return
     pupil, where = copy.deepcopy(agent).train(), f"lesson '{lesson.name}'"
     fewer = replace(context, rows_share=ROWS_SHARE)
-    law = "a lesson can be rehearsed, or says why it is not (Lesson(unrehearsed=...))"
+    law = "a lesson that trains the trunk can be rehearsed, or says that another goes over it (rehearsed=False)"
     learners = [lesson.make_learner(pupil, fewer) for _ in range(2)]
     batches, losses = lesson.make_batches(pupil, fewer, lesson.steps), []
     try:

@@ -161,8 +161,6 @@ def _check_lessons(stage: Any, lessons: Sequence[Lesson]) -> None:
         )
         unknown = set(lesson.skills) - skills
         require(not unknown, "a lesson names skills of its stage", f"{where}: {', '.join(sorted(unknown))}")
-        law = "a lesson that later stages do not rehearse says why, in a sentence"
-        require(_is_sentence(lesson.unrehearsed), law, f"{where}: '{lesson.unrehearsed}'")
         later = [name for name in lesson.rehearses if name not in names[:number]]
         require(not later, "a lesson rehearses lessons that were taught before it", f"{where}: {', '.join(later)}")
 
@@ -190,7 +188,7 @@ def _check_among_rehearsals(
                 rehearsal=lambda pupil: rehearsals(lesson, before, earlier, pupil, apart, kept),
             )  # fmt: skip
     except (RuntimeError, ConfigError) as error:
-        advice = "where it trains nothing that they use, it says Lesson(..., rehearsal_every=0)"
+        advice = "where it trains nothing that they use, its learner's `trains` names the stage's own parts alone"
         law = "a lesson can be taught among rehearsals of what was taught before"
         require(False, law, f"lesson '{lesson.name}' raised '{error}'; {advice}")
 

@@ -33,7 +33,6 @@ STEPS = {"tiny": 8, "nursery": 2000, "child": 4000, "adult": 8000}
 ROWS, LEARNING_RATE, MINUTES = 32, 3e-3, 2.5
 SKILLS = ("name", "new_words", "answer", "converse")
 """Skills that rest on this lesson."""
-STAYS = "It trains an encoder of sight, and heads that read nothing else; no other lesson changes them."
 KERNELS = (f"encoders.{DETAIL}.form.", f"encoders.{DETAIL}.colour.")
 
 
@@ -48,8 +47,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, NAME, loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
         steps=STEPS, rows=ROWS, learning_rate=LEARNING_RATE, minutes=MINUTES, trains=trained_to_call,
-        learner=CallingLearner, prefetch=True, has_control=True, skills=SKILLS, rehearsal_every=0,
-        unrehearsed=STAYS,
+        learner=CallingLearner, prefetch=True, control=(), skills=SKILLS,
     )  # fmt: skip
 
 

@@ -41,5 +41,5 @@ def taught(
     return gradient_lesson(
         context, name, loss, lambda agent, context, update, rows, steps: make(context, update, rows), steps=steps,
         rows=rows, learning_rate=learning_rate, minutes=minutes, trains=parts.trained, prefetch=True,
-        has_control=True, **{"skills": (name,), "learner": LanguageLearner, "rehearsal_every": 0, **more},
+        control=(), **{"skills": (name,), "learner": LanguageLearner, **more},
     )  # fmt: skip

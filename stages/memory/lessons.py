@@ -15,7 +15,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import Loss, gradient_lesson, owned_parts, trainable, without_shared
+from devmind.learners.gradient import Loss, gradient_lesson, owned_parts, trainable
 from devmind.learners.review import NAME, review
 from devmind.worlds import minigrid
 from stages.memory import parts, short_term
@@ -42,7 +42,6 @@ STEPS: Mapping[str, Mapping[str, int]] = {
 }
 REVIEWED = ("recall", "match", "tests", "recall", "hidden", "tests", "fetch")
 """The turns of the lesson `review`. `recall` and `tests` have two: `match` and `hidden` cost `recall` most."""
-STAYS = "It trains encoders, and heads that read nothing else; no later stage changes them."
 CYCLE = ("corridor", "hallway", "cards", "corridor", "hallway", "sign", "corridor", "cards", "hallway")
 """The turns of the lesson `tests`."""
 VIEWS = by_size(64, tiny=8)
@@ -55,22 +54,20 @@ Make = Callable[[Agent, Context, int, int, int], Any]
 
 def lessons(context: Context) -> Sequence[Lesson]:
     """The lessons, in the order they are taught."""
-    boards = taught(
-        context, "boards", boards_loss, boards_batch, 32, 3e-3, 0.7, trains=BOARDS, skills=("maze",), unrehearsed=STAYS
-    )
+    boards = taught(context, "boards", boards_loss, boards_batch, 32, 3e-3, 0.7, trains=BOARDS, skills=("maze",))
     all_lessons = [
         *([boards] if minigrid.installed() else []),
         taught(
             context, "sign", short_term.loss, sign_batch, 32, 1e-3, 1.0, skills=("memory_len",),
-            unrehearsed="The lesson 'tests' contains it, and is rehearsed.",
+            rehearsed=False,  # `tests` contains it
         ),
         taught(
             context, "things", detections.loss, things_batch, 64, 2e-3, 1.0, skills=("permanence",),
-            trains=detections.TRAINS, unrehearsed=STAYS,
+            trains=detections.TRAINS,
         ),
         taught(
             context, "beliefs", permanence.beliefs_loss, beliefs_batch, 256, 3e-3, 0.7, skills=("permanence",),
-            trains=permanence.BELIEFS_TRAIN, unrehearsed=STAYS,
+            trains=permanence.BELIEFS_TRAIN,
         ),
         taught(
             context, fetch.NAME, fetch.loss, fetch.lesson_batch, 5, 1e-3, 1.5, skills=("fetch",),
@@ -94,10 +91,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
         ),
     ]  # fmt: skip
     steps = STEPS[NAME][context.config.size]
-    again = review(
-        all_lessons, REVIEWED, steps=steps, minutes=2.3, learning_rate=1e-3,
-        control_trains=lambda agent: without_shared(trainable(agent, parts.NAME)),
-    )  # fmt: skip
+    again = review(all_lessons, REVIEWED, steps=steps, minutes=2.3, learning_rate=1e-3, control=())
     return [*all_lessons, again]
 
 
@@ -186,19 +180,19 @@ def taught(
     Args:
         batch: rows a step.
         trains: prefixes of the parameters to train, without those of another stage; by default `trainable`, which
-            includes the trunk. A lesson with the default has a control, which does not train the trunk.
+            includes the trunk. A lesson with the default has a control.
         more: further arguments of Lesson.
     """
-    if trains is not None:
-        more["rehearsal_every"] = 0
-    else:
-        more["has_control"] = True
+
+    def prefixes(agent: Agent) -> tuple[str, ...]:
+        if trains is None:
+            return trainable(agent, parts.NAME)
+        # `board` is the language stage's if that came first
+        return tuple(prefix for prefix in trains if prefix.startswith(owned_parts(agent, parts.NAME)))
+
+    if trains is None:
+        more["control"] = ()
     return gradient_lesson(
         context, name, loss, make, steps=STEPS[name], rows=batch, learning_rate=learning_rate, minutes=minutes,
-        trains=lambda agent: trainable(agent, parts.NAME) if trains is None else _own(agent, trains), **more,
+        trains=prefixes, **more,
     )  # fmt: skip
-
-
-def _own(agent: Agent, trains: tuple[str, ...]) -> tuple[str, ...]:
-    """The parameters that are this stage's: `board` is the language stage's if that came first."""
-    return tuple(prefix for prefix in trains if prefix.startswith(owned_parts(agent, parts.NAME)))

@@ -16,11 +16,15 @@ from devmind.agent.batch import Batch, collate_tick, to_device
 from devmind.agent.heads import Reader, ReaderHead
 from devmind.curriculum.stage import Rehearsed, Scalars
 from devmind.learners.gradient import GradientLearner
-from stages.reasoning.parts import PUZZLE
+from stages.reasoning import parts
 
 GLANCES = 4
 """Steps of the encoder for each step of the trunk: at size nursery these take half the time of that step."""
-PUZZLES_STAY = "It trains the sense of puzzles and heads on it, which only the lessons of puzzles change."
+PUZZLES_TRAIN = (
+    f"encoders.{parts.PUZZLE}.",
+    *(f"heads.{head}." for head in (parts.PRESSES, parts.PRESS_GLANCES, parts.SLIDES, parts.SLIDE_GLANCES)),
+)
+"""What the lessons of puzzles change, and no other lesson: the sense of puzzles, and heads on it."""
 HAND_OVER_EVERY = 50
 """Updates between two handovers to the trunk's heads: a lesson that is cut has handed over most of what it learned."""
 RIDGE = 0.1
@@ -75,12 +79,12 @@ class Costs:
     def of(self, agent: Agent, board: np.ndarray, head: str = "") -> np.ndarray:
         """The agent's costs, float [N, actions], of boards int8 [N, C, H, W]; by `head`, by default the trunk's."""
         head = head or self.head
-        normalised = agent.evaluate({PUZZLE: torch.from_numpy(board)}, [head])[head].mode()
+        normalised = agent.evaluate({parts.PUZZLE: torch.from_numpy(board)}, [head])[head].mode()
         return np.asarray(self.mean + self.spread * normalised.double().cpu().numpy())
 
     def batch(self, board: np.ndarray, cost: np.ndarray) -> Batch:
         """Boards int8 [N, C, H, W] with their targets `cost` [N, 1, actions]."""
-        batch = collate_tick({PUZZLE: board}, np.ones(len(board), bool))
+        batch = collate_tick({parts.PUZZLE: board}, np.ones(len(board), bool))
         batch["cost"] = torch.from_numpy(cost).float()[:, None]
         return batch
 
@@ -126,7 +130,7 @@ class CostLearner(GlancingLearner):
             loss = self.view_loss(view)
             self.descend(loss)
         if self.hands_over(step):
-            hand_over(self.agent, PUZZLE, self.costs.heads, self.handed(batch, step))
+            hand_over(self.agent, parts.PUZZLE, self.costs.heads, self.handed(batch, step))
         return {"loss": loss.detach()}
 
     def hands_over(self, step: int) -> bool:

@@ -6,16 +6,15 @@ their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import owned_parts, slower
+from devmind.learners.gradient import slower
 from devmind.learners.review import review
 from devmind.seeding import numpy_rng
 from devmind.worlds.minigrid import installed
@@ -94,18 +93,19 @@ def lessons(context: Context) -> Sequence[Lesson]:
         procedures.lesson(context),
         explain.lesson(context),
     ]
-    ordered: list[Lesson] = []
-    for lesson in (*apart, *forming, *(slower(one, FORMED) for one in formed)):
-        before = lesson.rehearses or tuple(one.name for one in ordered if not one.unrehearsed)
-        ordered.append(replace(lesson, rehearses=before, undoes_earlier=False))
-    undone = [lesson.name for lesson in ordered if not lesson.unrehearsed]
+    ordered, undone = [*apart], list[str]()
+    for lesson in (*forming, *(slower(one, FORMED) for one in formed)):
+        ordered.append(lesson)
+        if lesson.name not in (imagine.NAME, procedures.NAME):  # these change neither the sense nor the trunk
+            ordered[-1] = replace(lesson, rehearses=tuple(undone))
+        if lesson.name != procedures.NAME:
+            undone.append(lesson.name)
     turns = [*undone, *(name for name in undone if name in OFTEN)]
     steps = REVIEW[context.config.size]
     last = review(
-        ordered, turns, steps=steps, minutes=0.5, learning_rate=1e-3, trains=parts.trained,
-        control_trains=explain.trained_without_trunk,
-    )  # fmt: skip
-    return [*ordered, replace(slower(last, FORMED), undoes_earlier=False)]
+        ordered, turns, steps=steps, minutes=0.5, learning_rate=1e-3, trains=parts.trained, control=explain.WRITES
+    )
+    return [*ordered, slower(last, FORMED)]
 
 
 def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: float, **more: Any) -> Lesson:
@@ -125,16 +125,16 @@ def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: f
     fields = asdict(play)
     play = Play(**context.options(game.name, fields))
 
-    def learner(trains: Callable[[Agent], Sequence[str]], agent: Agent, context: Context) -> SelfPlay:
+    def learner(agent: Agent, context: Context) -> SelfPlay:
         kind = SelfPlayByMuon if play.by_glances else SelfPlay
-        return kind(agent, game, play, seed=context.seed, learning_rate=rate, trains=trains(agent))
+        return kind(agent, game, play, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {"update": update, "rows": context.rows(count)}, steps)
 
     return Lesson(
-        game.name, partial(learner, parts.trained), batches, STEPS[game.name][size], skills=(game.name,),
-        options=tuple(fields), control=partial(learner, partial(owned_parts, stage=parts.NAME)), **more,
+        game.name, learner, batches, STEPS[game.name][size], skills=(game.name,),
+        settings=("batch", "learning_rate", *fields), control=(), **more,
     )  # fmt: skip
 
 

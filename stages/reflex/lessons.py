@@ -10,7 +10,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.prediction import prediction_loss
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import Loss, gradient_lesson
+from devmind.learners.gradient import Loss, gradient_lesson, trainable, without_shared
 from devmind.learners.policy import Drill, PolicyLearner
 from devmind.learners.ppo import PPO
 from devmind.sessions import written
@@ -39,8 +39,6 @@ learning from them; and the time of a rehearsal relative to a step of the lesson
 these batches hold some fifty events to withdraw from; memory learned those by heart and lost others (docs/log.md,
 2026-11-26).
 """
-STAYS = "It trains encoders, and heads that read nothing else; no later stage changes them."
-STAYS_ARCS = "It trains reflex arcs on encoders; no later stage changes them."
 
 TASKS: dict[str, tuple[Callable[[Context, int, int], dict[str, Any]], Loss]] = {
     "locate": (locate.lesson_batch, locate.loss),
@@ -108,7 +106,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             minutes=2.0,
             prefetch=True,
             learns_from=WITHOUT,
-            unrehearsed="The lesson 'together' trains prediction too, and is rehearsed.",
+            rehearsed=False,  # `together` trains prediction too
         ),
         gradient_lesson(
             context,
@@ -119,8 +117,8 @@ def lessons(context: Context) -> Sequence[Lesson]:
             rows=64,
             learning_rate=3e-3,
             minutes=6.5 * longer,
+            trains=lambda agent: without_shared(trainable(agent)),
             prefetch=True,
-            unrehearsed=STAYS,
             skills=("see", "hear", "bind", "locate"),
             learns_from=groups(context),
         ),
@@ -135,7 +133,6 @@ def lessons(context: Context) -> Sequence[Lesson]:
             minutes=2.5,
             trains=lambda agent: orient.TRAINS,
             prefetch=True,
-            unrehearsed=STAYS,
             skills=("orient", "track"),
         ),
         _motor(context),
@@ -183,11 +180,7 @@ def _motor(context: Context) -> Lesson:
         return Batches(lambda update: {"drill": MOTOR_CYCLE[update % len(MOTOR_CYCLE)]}, steps)
 
     steps = STEPS["motor"][context.config.size]
-    # Nothing earlier uses the arcs, so teaching them can cost nothing.
-    return Lesson(
-        "motor", motor_learner, batches, steps, 4.0, STAYS_ARCS, rehearsal_every=0, skills=("orient", "balance"),
-        fixed=("batch", "learning_rate"),
-    )  # fmt: skip
+    return Lesson("motor", motor_learner, batches, steps, 4.0, skills=("orient", "balance"), settings=())
 
 
 def _together(context: Context) -> Lesson:
@@ -211,5 +204,5 @@ def _together(context: Context) -> Lesson:
         rehearsal_cost=REHEARSAL_COST,
         skills=("orient", "track"),
         learns_from=groups(context),
-        control=lambda agent, context: together.TrunkLearner(agent, context, together.HEADS),
+        control=(),
     )

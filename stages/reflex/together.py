@@ -282,9 +282,9 @@ class TrunkLearner(MuonLearner):
 
     muon_rate = MUON_RATE
 
-    def __init__(self, agent: Agent, context: Context, trains: Sequence[str] = TRAINS) -> None:
+    def __init__(self, agent: Agent, context: Context) -> None:
         _, rate = context.changed("together", 0, LEARNING_RATE)
-        super().__init__(agent, loss, seed=context.seed, learning_rate=rate, trains=trains, decay_from=DECAY_FROM)
+        super().__init__(agent, loss, seed=context.seed, learning_rate=rate, trains=TRAINS, decay_from=DECAY_FROM)
         self.context = context
         self.first = set(agent.config.stages) <= {NAME}
 

@@ -10,8 +10,6 @@ from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import GradientLearner, Loss, gradient_lesson
 from devmind.learners.muon import MuonLearner
 
-ALONE = "It trains only a head of its own, and no other lesson changes what that head reads."
-
 
 class HeadByMuon(MuonLearner):
     """Muon on the head's matrices."""
@@ -47,6 +45,5 @@ def head_lesson(
     return gradient_lesson(
         context, name, loss, lambda agent, context, update, rows, steps: make(context, update, rows),
         steps=steps, rows=rows, learning_rate=learning_rate, minutes=minutes, learner=learner, trains=trains,
-        has_control=True, prefetch=True, skills=(skill,), learns_from=tuple(learns_from), rehearsal_every=0,
-        undoes_earlier=False, unrehearsed=ALONE,
+        control=(), prefetch=True, skills=(skill,), learns_from=tuple(learns_from),
     )  # fmt: skip

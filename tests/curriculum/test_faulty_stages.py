@@ -120,7 +120,7 @@ def test_lesson_that_improves_an_unknown_skill_is_refused(tmp_path):
         check_lessons([with_members(lessons=lambda context: lessons)], tiny_context(tmp_path))
 
 
-@pytest.mark.parametrize("member", ["rehearses", "skills", "learns_from", "options", "fixed"])
+@pytest.mark.parametrize("member", ["rehearses", "skills", "learns_from", "settings"])
 def test_text_in_place_of_a_tuple_of_names_is_refused(member):
     with pytest.raises(ConfigError, match=rf"`{member}` of the lesson 'one' are names in a tuple; got the text 'walk'"):
         Lesson("one", None, None, 1, 1.0, **{member: "walk"})

@@ -109,8 +109,8 @@ def begun(stage, context, saved=None):
     agent = tiny_agent()
     stage.admit(agent)
     lessons = stage.lessons(context)
-    made = plan.LessonPlan(stage.name, lessons, context, Journal(context.out / "journal.jsonl"))
-    made.begin(lessons, saved, lambda: agent, (), lambda shorter: plan.gates_of(stage, shorter, context))
+    made = plan.LessonPlan(stage.name, lessons, (), context, Journal(context.out / "journal.jsonl"))
+    made.begin(lessons, saved, lambda: agent, lambda shorter: plan.gates_of(stage, shorter, context))
     return made
 
 
@@ -228,7 +228,7 @@ def test_measured_time_of_a_lesson_changes_the_forecast(tmp_path, speeds, capsys
     """A lesson took three times its forecast, so the rest will, too."""
     made = begun(LampStage(), Context(config(), 0, "cpu", tmp_path, None))
     _, two = made.lessons
-    made.taught("one", 12, 18.0, [two])
+    made.correct_forecast("one", 12, 18.0, [two])
     (forecast,) = events(tmp_path, "forecast")
     assert forecast["minutes"] == pytest.approx(9 / 60)
     assert forecast["steps_per_s"]["two"] == pytest.approx(4 / 3, abs=1e-3)
@@ -239,9 +239,11 @@ def test_measured_time_of_a_lesson_changes_the_forecast(tmp_path, speeds, capsys
 def test_forecast_names_few_gates(tmp_path, speeds, capsys):
     """A quarter of `reflex` puts 27 gates at risk: nobody reads so many names."""
     context = Context(config(minutes=3 / 60), 0, "cpu", tmp_path, None)
-    made = plan.LessonPlan("lamps", list(LampStage().lessons(context)), context, Journal(tmp_path / "journal.jsonl"))
+    made = plan.LessonPlan(
+        "lamps", list(LampStage().lessons(context)), (), context, Journal(tmp_path / "journal.jsonl")
+    )
     names = [f"gate {number}" for number in range(11)]
-    made.begin(made.lessons, None, tiny_agent, (), lambda shorter: names)
+    made.begin(made.lessons, None, tiny_agent, lambda shorter: names)
     assert f"may fail for it: {', '.join(names[:8])} and 3 more." in capsys.readouterr().err
 
 
@@ -268,7 +270,7 @@ def test_forecast_is_printed(tmp_path, speeds, capsys, monkeypatch, changes, sav
     made = begun(LampStage(), context)
     if saved:
         capsys.readouterr()
-        made.begin(made.lessons[1:], saved, tiny_agent, ())
+        made.begin(made.lessons[1:], saved, tiny_agent)
     told = capsys.readouterr().err
     assert not [sentence for sentence in sentences if sentence not in told], told
     assert ("may fail" in told) == any("shorter" in sentence for sentence in sentences)

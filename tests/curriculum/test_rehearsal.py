@@ -10,11 +10,11 @@ from torch import nn
 from devmind.agent.config import AgentConfig
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.plan import LessonPlan
-from devmind.curriculum.rehearsal import mixed, rehearsals, settled
+from devmind.curriculum.rehearsal import mixed, rehearsals, rehearsed_by, settled, unrehearsed_why
 from devmind.curriculum.stage import ROWS_SHARE, Batches, Learner, Lesson, Rehearsed
 from devmind.curriculum.teaching import LessonModule, position, teach
 from devmind.errors import ConfigError
-from devmind.learners.gradient import GradientLearner, trainable
+from devmind.learners.gradient import GradientLearner, grown_layers, trainable
 from devmind.testing import tiny_agent, tiny_context
 
 
@@ -22,7 +22,7 @@ class Table(Learner):
     """Learns without a gradient: counts in its own table."""
 
     def __init__(self, agent):
-        super().__init__(agent, seed=0, trains=())
+        super().__init__(agent, seed=0, trains=("readout",))
         self.counts = torch.zeros(2)
 
     def update(self, batch, step):
@@ -57,7 +57,7 @@ class Earlier:
     name, requires, skills = "earlier", (), ()
 
     def lessons(self, context):
-        return [a_lesson("walk", 10), a_lesson("crawl", 7, unrehearsed="Walking has all of it."), a_lesson("run", 30)]
+        return [a_lesson("walk", 10), a_lesson("crawl", 7, rehearsed=False), a_lesson("run", 30)]
 
 
 @pytest.fixture
@@ -100,6 +100,35 @@ def test_lesson_without_rehearsals_gets_only_its_own_batches(told):
     assert told(talk, (), (), 9) == own
     assert told(replace(talk, rehearsal_every=0), (), [Earlier()], 9) == own
     assert told(a_lesson("talk", 5, kind=Table, rehearsal_every=0), (), [Earlier()], 9) == own
+
+
+def test_lesson_of_own_parts_and_layers_rehearses_no_earlier_stage_and_is_not_rehearsed(tmp_path):
+    agent, context = tiny_agent(), tiny_context(tmp_path)
+    agent.config.stages = ["reflex", "talking"]
+    agent.add_encoder("own", "encoder.vector", stage="talking", options={"size": 2})
+    agent.ensure_grown("talking", {"own": "own"})
+    (grown,) = grown_layers(agent, {"talking"})
+
+    def of(*trains):
+        def learner(agent, context):
+            return GradientLearner(agent, lambda *_: None, seed=0, learning_rate=1e-3, trains=trains)
+
+        return replace(a_lesson("talk", 5), make_learner=learner)
+
+    for trains, rehearses, rehearsed in (
+        (("encoders.own.",), False, False),
+        (("encoders.own.", grown), False, True),
+        (("encoders.own.", "heads.push_arc."), True, False),
+        (("encoders.own.", "trunk."), True, True),
+    ):
+        lesson = of(*trains)
+        named = [other.name for _, other in rehearsed_by(lesson, [], [Earlier()], agent, context)]
+        assert named == (["walk", "run"] if rehearses else []), trains
+        assert bool(unrehearsed_why(lesson, agent, context)) != rehearsed, trains
+        assert unrehearsed_why(replace(lesson, rehearsed=True), agent, context) == ""
+        assert unrehearsed_why(replace(lesson, rehearsed=False), agent, context).endswith("goes over what it teaches.")
+    further = replace(of("encoders.own.", "heads.push_arc."), control=("heads.push_arc.",))
+    assert not rehearsed_by(further, [], [Earlier()], agent, context), "what its twin alone trains"
 
 
 def test_learner_that_takes_no_rehearsals_is_refused(told):
@@ -177,9 +206,9 @@ def test_run_goes_on_through_the_rehearsals_of_its_lessons_and_attempts(tmp_path
     journal.write("plan", steps=steps, rehearsal_every=every)
     met = {}
     for attempt in range(3):
-        plan = LessonPlan("voice", lessons, context, journal, attempt)
+        plan = LessonPlan("voice", lessons, [Earlier()], context, journal, attempt)
         for at, lesson in enumerate(lessons):
-            begin = plan.rehearsed(lesson, [Earlier()])
+            begin = plan.rehearsed(lesson, agent)
             others = rehearsals(lesson, lessons[:at], [Earlier()], agent, context, begin=begin)
             stream = mixed(lesson, lesson.make_learner(agent, context), context, plan.steps[lesson.name], others, 
                            plan.every[lesson.name])  # fmt: skip
@@ -191,10 +220,10 @@ def test_run_goes_on_through_the_rehearsals_of_its_lessons_and_attempts(tmp_path
         assert met[name] == list(range(first, first + len(met[name]))), name
     assert {name: len(numbers) for name, numbers in met.items()} == {"walk": 18, "run": 14, "hum": 9, "talk": 1}
 
-    plan = LessonPlan("voice", lessons, context, journal)
-    assert plan.rehearsed(lessons[0], [Earlier()]) == {("earlier", "walk"): 0, ("earlier", "run"): 0}
+    plan = LessonPlan("voice", lessons, [Earlier()], context, journal)
+    assert plan.rehearsed(lessons[0], agent) == {("earlier", "walk"): 0, ("earlier", "run"): 0}
     plan.later = 100
-    assert plan.rehearsed(lessons[0], [Earlier()]) == {("earlier", "walk"): 100, ("earlier", "run"): 100}
+    assert plan.rehearsed(lessons[0], agent) == {("earlier", "walk"): 100, ("earlier", "run"): 100}
 
 
 def test_rehearsals_that_begin_later_are_prefetched(tmp_path):

@@ -21,7 +21,6 @@ from devmind.agent.threads import training_threads
 from devmind.checkpointing.milestones import newest_milestone
 from devmind.config import load
 from devmind.curriculum import childhood, runner, stage_run
-from devmind.curriculum.attempts import Outcome
 from devmind.curriculum.examining import Examined
 from devmind.curriculum.finished import found_path
 from devmind.curriculum.gate import Decision, Gate, Threshold, Verdict
@@ -29,6 +28,7 @@ from devmind.curriculum.journal import Journal
 from devmind.curriculum.results import commit
 from devmind.curriculum.sleep import load_state, save_state
 from devmind.curriculum.stage import Skill
+from devmind.curriculum.stage_run import Outcome
 from devmind.curriculum.start import starting_agent
 from devmind.curriculum.teaching import Interrupted
 from devmind.errors import CheckpointError, ConfigError

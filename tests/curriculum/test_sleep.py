@@ -120,11 +120,12 @@ def test_each_night_rehearses_other_batches_than_the_nights_before(
     """Each night began again at the first ones."""
     begun: list[int] = []
 
-    def noted(night: Lesson, plan: LessonPlan, *rest: object, **more: object) -> Taught:
-        begun.append(plan.rehearsed(night, [Rehearsable()])["walking", "walk"])
+    def noted(plan: LessonPlan, night: Lesson, agent: Agent, **more: object) -> Taught:
+        plan.earlier = [Rehearsable()]
+        begun.append(plan.rehearsed(night, agent)["walking", "walk"])
         return Taught(1, 0.0, "done", {}, 0, 0.0, {})
 
-    monkeypatch.setattr(sleeping, "teach_planned", noted)
+    monkeypatch.setattr(LessonPlan, "teach", noted)
     consolidated = Reservoir(100, 0)
     for number in range(2):
         place = replace(context, out=context.out / str(number))
@@ -142,7 +143,8 @@ class Rehearsable:
         pass
 
     def lessons(self, context: Context) -> list[Lesson]:
-        return [Lesson("walk", None, lambda agent, context, steps: Batches(int, steps), 10, 1.0)]  # type: ignore[arg-type]
+        batches = lambda agent, context, steps: Batches(int, steps)  # noqa: E731
+        return [Lesson("walk", None, batches, 10, 1.0, rehearsed=True)]  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

@@ -40,10 +40,7 @@ class ApartStage(LampStage):
             return GradientLearner(agent, self.loss, seed=context.seed, learning_rate=2e-2, trains=trains)
 
         (lesson,) = super().lessons(context)
-        why = "Nothing behind it changes what it teaches."
-        return [
-            Lesson(lesson.name, learner, lesson.make_batches, lesson.steps, 1.0, undoes_earlier=False, unrehearsed=why)
-        ]
+        return [Lesson(lesson.name, learner, lesson.make_batches, lesson.steps, 1.0)]
 
 
 LAMPS, APART = LampStage(), ApartStage()

@@ -103,10 +103,7 @@ def test_parts_that_a_lesson_names_as_slower_learn_more_slowly(agent, tmp_path):
         return GradientLearner(agent, lambda *_: (torch.zeros(()), {}), seed=0, learning_rate=RATE, steps=100)
 
     plain = Lesson("plain", learner, lambda *_: Batches(lambda _: None, 1), 1, 0.0)
-    assert slower(plain, {}).control is None
-    slowed = slower(replace(plain, control=learner), {"encoders.board.": 0.25})
-    assert slowed.control is not None
-    assert slowed.control(agent, tiny_context(tmp_path)).slowed == {"encoders.board.": 0.25}
+    slowed = slower(plain, {"encoders.board.": 0.25})
     made = slowed.make_learner(agent, tiny_context(tmp_path))
     made.set_rates(25)
     of = {id(p): group["lr"] for group in made.optimizer.param_groups for p in group["params"]}

@@ -158,7 +158,7 @@ def lesson_of(kind: Callable[[Agent, int], Learner], **more: Any) -> Lesson:
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: shown(lesson_seeds(context.rows(24), context.seed, update)), steps)
 
-    return Lesson("lamps", lambda agent, context: kind(agent, context.seed), batches, 20, 0.1, UNREHEARSED, **more)
+    return Lesson("lamps", lambda agent, context: kind(agent, context.seed), batches, 20, 0.1, **more)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -241,7 +241,6 @@ def test_rehearsals_hold_a_population_to_earlier_lessons(tmp_path: Path) -> None
         lesson_of(Population),
         name="never",
         make_learner=lambda agent, context: GradientLearner(agent, never, seed=0, learning_rate=1e-3),
-        unrehearsed="",
     )
     shares = {}
     for named in ((), ("never",)):

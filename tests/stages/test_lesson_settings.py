@@ -28,7 +28,7 @@ def test_a_learning_rate_reaches_the_learner_or_is_refused(name: str, tmp_path: 
         stage_of(earlier).admit(agent)
     for lesson in stage.lessons(tiny_context(tmp_path)):
         context = tiny_context(tmp_path, f"lessons.{lesson.name}.learning_rate={RATE}")
-        if "learning_rate" in lesson.fixed:
+        if "learning_rate" not in lesson.settings:
             with pytest.raises(ConfigError, match=f"'{lesson.name}' has no learning_rate that can be set"):
                 check_lessons([stage], context)
             continue

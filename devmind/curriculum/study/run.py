@@ -50,10 +50,8 @@ class LegRun(StageRun):
     def _check_lessons(self) -> None:
         """Do nothing: `plan` has checked the study's file against all its stages, of which this leg teaches some."""
 
-    def _settle(
-        self, plan: LessonPlan, left: Sequence[Lesson], saved: dict[str, Any] | None, earlier: Sequence[Stage]
-    ) -> None:
-        plan.fix(Agent.from_pretrained(self.out / "start"), earlier)
+    def _settle(self, plan: LessonPlan, left: Sequence[Lesson], saved: dict[str, Any] | None) -> None:
+        plan.fix(Agent.from_pretrained(self.out / "start"))
 
     def _ends_in(self, agent: Agent, passed: bool) -> Path:
         return self.out / "agent"

@@ -48,7 +48,7 @@ def lesson(context: Context) -> Lesson:
     """The lesson as data: following by DAgger in all rooms. Trunk and encoders stay as earlier lessons left them."""
     return gradient_lesson(
         context, NAME, loss, dagger_batch, steps=STEPS, rows=ROWS, learning_rate=LEARNING_RATE, minutes=MINUTES,
-        trains=trained, has_control=True, learner=FollowLearner, skills=(NAME,), rehearsal_every=0,
+        trains=trained, rehearsed=True, control=(), learner=FollowLearner, skills=(NAME,),
     )  # fmt: skip
 
 

@@ -60,11 +60,8 @@ def lesson(context: Context) -> Lesson:
         rows = context.rows(_rate(context)[0])
         return Batches(lambda update: lesson_batch(context, update, rows), steps, prefetch=True)
 
-    # It trains two heads that nothing else uses, so there is nothing to rehearse.
-    return Lesson(
-        NAME, ComparingLearner, make_batches, STEPS[context.config.size], 2.5, rehearsal_every=0, skills=(NAME,),
-        control=ComparingLearner,
-    )  # fmt: skip
+    steps = STEPS[context.config.size]
+    return Lesson(NAME, ComparingLearner, make_batches, steps, 2.5, rehearsed=True, skills=(NAME,), control=())
 
 
 class ComparingLearner(GradientLearner):

@@ -37,7 +37,6 @@ TABLES = by_size(9_000, tiny=120)
 AT_FIRST = 0.5
 """Share of stretches that begin at a table's first Moment, as all episodes do."""
 MINUTES = 4.5
-ALONE = "It trains only senses and a head of its own on the trunk's features; no later lesson changes them."
 
 
 HEAD = f"heads.{parts.ARRANGE}."
@@ -62,8 +61,7 @@ def lesson(context: Context) -> Lesson:
 
     return gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=ROWS, learning_rate=2e-3, minutes=MINUTES,
-        trains=lambda agent: TRAINS, learner=ArrangeLearner, prefetch=True, skills=(NAME,), rehearsal_every=0,
-        unrehearsed=ALONE,
+        trains=lambda agent: TRAINS, learner=ArrangeLearner, prefetch=True, skills=(NAME,),
     )  # fmt: skip
 
 

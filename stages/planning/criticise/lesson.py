@@ -21,15 +21,13 @@ from stages.planning.route.lesson import shown
 
 STEPS = {"tiny": 20, "nursery": 1500, "child": 6000, "adult": 12_000}
 ROWS = by_size(64, tiny=16)
-ALONE = "It trains only a head of its own on the numbers of a plan, which no later lesson changes."
 
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     return gradient_lesson(
         context, "criticise", loss, make, steps=STEPS, rows=ROWS, learning_rate=2e-3, minutes=2.0,
-        trains=lambda agent: (f"heads.{parts.JUDGE}.",), prefetch=True, skills=("criticise",), rehearsal_every=0,
-        unrehearsed=ALONE,
+        trains=lambda agent: (f"heads.{parts.JUDGE}.",), prefetch=True, skills=("criticise",),
     )  # fmt: skip
 
 

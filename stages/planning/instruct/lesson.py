@@ -33,14 +33,13 @@ MADE_UP = 0.25
 VIEWS = ("BabyAI-GoToSeqS5R2-v0", "BabyAI-PutNextLocal-v0")
 OF_ONE = 8
 """Views of one room."""
-ALONE = "It trains only a head of its own, on features that the trunk has already; no later lesson changes it."
 
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data: single Moments of missions with views beside them."""
     return gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=ROWS, learning_rate=3e-3, minutes=3.0,
-        trains=trained, prefetch=True, skills=(NAME,), rehearsal_every=0, unrehearsed=ALONE,
+        trains=trained, prefetch=True, skills=(NAME,),
     )  # fmt: skip
 
 

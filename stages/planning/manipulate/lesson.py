@@ -48,7 +48,6 @@ READING_RATE = 0.3
 MOVED, MOVED_DEG, MOVED_LOG = 8, 5.0, 0.1
 """Plans for each room of a batch, and the standard deviations by which read places are moved: of directions, and of the
 logarithm of the distance."""
-ALONE = "It trains only a head of its own, on tokens and features that no later lesson changes."
 GOAL_COLOUR = {task: PILLAR_COLOUR if task == PUSH else BOX_COLOUR for task in TASKS}
 HEAD = f"heads.{parts.MANIPULATE}."
 TRAINS: Sequence[str] = (HEAD,)
@@ -69,8 +68,7 @@ def lesson(context: Context) -> Lesson:
 
     taught = gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=ROWS, learning_rate=2e-3, minutes=MINUTES,
-        trains=lambda agent: TRAINS, learner=ManipulateLearner, prefetch=True, skills=(NAME,), rehearsal_every=0,
-        unrehearsed=ALONE,
+        trains=lambda agent: TRAINS, learner=ManipulateLearner, prefetch=True, skills=(NAME,),
     )  # fmt: skip
     return slower(taught, {HEAD + "read.": READING_RATE})
 

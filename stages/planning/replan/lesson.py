@@ -30,14 +30,13 @@ GOING, NEARBY = 0.7, 1.2
 SLIPS = (0.0, 0.05, 0.3)
 """Standard deviations of the noise on commands."""
 TRAINS = tuple(f"heads.{parts.ROUTE}.{part}" for part in ("space", "stopped", "counts"))
-ALONE = "It trains a map and a detector of blocked steps, parts of the planner that no later lesson changes."
 
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     return gradient_lesson(
         context, "replan", loss, make, steps=STEPS, rows=ROWS, learning_rate=4e-3, minutes=1.5,
-        trains=lambda agent: TRAINS, skills=("replan",), rehearsal_every=0, unrehearsed=ALONE,
+        trains=lambda agent: TRAINS, skills=("replan",),
     )  # fmt: skip
 
 

@@ -73,7 +73,7 @@ def lesson(context: Context) -> Lesson:
 
         return Batches(make, steps, prefetch=True)
 
-    return Lesson("route", learner, batches, STEPS[size], MINUTES, rehearsal_every=0, skills=("route",))
+    return Lesson("route", learner, batches, STEPS[size], MINUTES, rehearsed=True, skills=("route",))
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:

@@ -36,8 +36,7 @@ def lesson(context: Context) -> Lesson:
     """Paths of all levels; which one it is nobody says."""
     return gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=PATHS, learning_rate=1e-2, minutes=3.0,
-        trains=lambda agent: TRAINS, skills=(NAME,), rehearsal_every=0, prefetch=True,
-        unrehearsed="It trains only a sense and a head of its own, which no later lesson changes.",
+        trains=lambda agent: TRAINS, skills=(NAME,), prefetch=True,
     )  # fmt: skip
 
 

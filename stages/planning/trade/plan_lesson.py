@@ -52,7 +52,6 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=HISTORIES, learning_rate=2e-3,
         minutes=1.3, trains=lambda agent: (HEAD,), learner=TradePlanLearner, prefetch=True, skills=("trade",),
-        rehearsal_every=0, unrehearsed="It trains a head of its own alone, which reads numbers and no other part.",
     )  # fmt: skip
 
 

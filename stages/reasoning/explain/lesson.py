@@ -23,7 +23,6 @@ from devmind.agent.config import by_size
 from devmind.agent.text import text_loss
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import owned_parts
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng
 from stages.reasoning import parts
@@ -38,6 +37,10 @@ SHOWN = ("after", "value", "lookahead")
 """The fields of `Moved` that the lesson keeps."""
 STRANGERS = 3
 """One page in STRANGERS stands beside another page's position."""
+WRITES = (f"heads.{parts.TEXT}.",)
+"""What the control trains further: language's text head, which reads what the trunk makes of a page. Unchanged, it
+could not even spell on a trunk that passes all tokens through.
+"""
 SENSE_RATE = 5.0
 """Factor on the lesson's learning rate for the sense `lookahead`, which is new and small."""
 HELD_OUT = 3
@@ -51,26 +54,11 @@ def lesson(context: Context) -> Lesson:
     def learner(agent: Agent, context: Context) -> Explaining:
         return Explaining(agent, seed=context.seed, learning_rate=rate)
 
-    def control(agent: Agent, context: Context) -> Explaining:
-        trains = trained_without_trunk(agent)
-        learner = Explaining(agent, seed=context.seed, learning_rate=rate, trains=trains)
-        learner.of_stage = lambda name: 1.0  # what writes has to learn here what the trunk's layers do there
-        return learner
-
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {"update": update, "rows": context.rows(count)}, steps)
 
     steps = STEPS[context.config.size]
-    return Lesson(NAME, learner, batches, steps, MINUTES, skills=(NAME,), control=control)
-
-
-def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
-    """Prefixes of what the control changes: the stage's own parts, and language's text head.
-
-    The text head reads what the trunk makes of a page. Unchanged, it could not even spell on a trunk that passes all
-    tokens through.
-    """
-    return (*owned_parts(agent, parts.NAME), f"heads.{parts.TEXT}.")
+    return Lesson(NAME, learner, batches, steps, MINUTES, skills=(NAME,), control=WRITES)
 
 
 def held_out(marks: np.ndarray) -> np.ndarray:
@@ -93,6 +81,13 @@ class Explaining(MuonLearner):
     def kind(self, name: str, parameter: nn.Parameter) -> str:
         """The sense `lookahead` is a kind of its own."""
         return parts.LOOKAHEAD if name.startswith(f"encoders.{parts.LOOKAHEAD}.") else super().kind(name, parameter)
+
+    def groups(self, options: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The parameter groups; in the control all have the full rate: what writes has to learn there what the trunk's
+        layers do here."""
+        if set(WRITES) <= set(self.trains):
+            self.of_stage = lambda name: 1.0
+        return super().groups(options)
 
     def options(self) -> dict[str, Mapping[str, Any]]:
         """Options of the parameter groups, by kind."""

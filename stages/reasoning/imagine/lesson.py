@@ -73,7 +73,7 @@ def lesson(context: Context) -> Lesson:
             lambda update: {"world": names[update % len(names)], "rows": context.rows(rows), "update": update}, steps
         )
 
-    return Lesson(NAME, learner, batches, STEPS[size], minutes=1.1, skills=(NAME,), rehearsal_every=0, control=learner)
+    return Lesson(NAME, learner, batches, STEPS[size], minutes=1.1, rehearsed=True, skills=(NAME,), control=())
 
 
 class DreamLearner(GradientLearner):

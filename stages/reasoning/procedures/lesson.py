@@ -38,8 +38,7 @@ def lesson(context: Context) -> Lesson:
     """Worlds with low and high rates of change."""
     return gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=WORLDS, learning_rate=3e-3, minutes=0.4,
-        trains=lambda agent: TRAINS, has_control=True, skills=(NAME,), rehearsal_every=0,
-        unrehearsed="It trains only a sense and a head of its own, which no later lesson changes.",
+        trains=lambda agent: TRAINS, control=(), skills=(NAME,),
     )  # fmt: skip
 
 

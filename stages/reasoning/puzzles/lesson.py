@@ -24,7 +24,7 @@ from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import numpy_rng
 from devmind.worlds.lights_out import LightsOutRules
 from stages.reasoning import parts
-from stages.reasoning.glancing import PUZZLES_STAY, REHEARSAL_COST, CostLearner, Costs
+from stages.reasoning.glancing import PUZZLES_TRAIN, REHEARSAL_COST, CostLearner, Costs
 from stages.reasoning.hindsight import attempt, hindsight_option, lights_renamed, pieces, put_among
 from stages.reasoning.puzzles.reading import SIDE
 
@@ -47,9 +47,9 @@ def lesson(context: Context) -> Lesson:
     again = hindsight_option(context, "puzzles")
     return gradient_lesson(
         context, "puzzles", COSTS.loss, make, steps=STEPS, rows=ROWS, learning_rate=LEARNING_RATE,
-        minutes=MINUTES, trains=parts.trained, has_control=True,
+        minutes=MINUTES, trains=lambda agent: PUZZLES_TRAIN, control=(),
         learner=partial(PuzzleLearner, **again), skills=("puzzles",), rehearsal_cost=REHEARSAL_COST,
-        unrehearsed=PUZZLES_STAY, options=tuple(again),
+        settings=("batch", "learning_rate", *again),
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import numpy_rng
 from devmind.worlds.sliding import MOVES, SlidingRules
 from stages.reasoning import parts
-from stages.reasoning.glancing import PUZZLES_STAY, REHEARSAL_COST, CostLearner, Costs, hand_over
+from stages.reasoning.glancing import PUZZLES_TRAIN, REHEARSAL_COST, CostLearner, Costs, hand_over
 from stages.reasoning.hindsight import attempt, hindsight_option, pieces, put_among, tiles_renamed
 from stages.reasoning.puzzles import lesson as puzzles
 from stages.reasoning.puzzles.lesson import for_exams
@@ -69,9 +69,9 @@ def lesson(context: Context) -> Lesson:
     again = hindsight_option(context, "sliding")
     return gradient_lesson(
         context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, learning_rate=3e-3,
-        minutes=3.6, trains=parts.trained, has_control=True,
+        minutes=3.6, trains=lambda agent: PUZZLES_TRAIN, control=(),
         learner=partial(SlidingLearner, **again), skills=("sliding", "puzzles"), rehearsal_cost=REHEARSAL_COST,
-        unrehearsed=PUZZLES_STAY, options=tuple(again),
+        settings=("batch", "learning_rate", *again),
     )  # fmt: skip
 
 

@@ -68,7 +68,6 @@ class HeadValues(nn.Module):
 
 
 CARTPOLE, ROOMS = "cartpole", "rooms"
-ALONE = "It trains only heads of its own, and no later lesson changes what they read."
 
 
 @dataclass(frozen=True)
@@ -145,8 +144,7 @@ def lesson(context: Context) -> Lesson:
 
     steps = ROUNDS[context.config.size] * len(turns)
     return Lesson(
-        "values", learner, batches, steps, MINUTES, skills=("values",), unrehearsed=ALONE, rehearsal_every=0,
-        control=learner, fixed=("batch",),
+        "values", learner, batches, steps, MINUTES, skills=("values",), settings=("learning_rate",), control=(),
     )  # fmt: skip
 
 
@@ -181,7 +179,7 @@ class ValueLearner(GradientLearner):
     @staticmethod
     def _unasked(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
         """A batch has no loss: the heads learn from stored transitions."""
-        raise ConfigError(ALONE)
+        raise ConfigError("Values train heads of their own, so later lessons change nothing of theirs.")
 
     def practice(self, name: str) -> Practice:
         """The drill's network with its transitions; made at the first call."""

@@ -23,7 +23,6 @@ from stages.voice.parts import CODEC
 from stages.voice.utterances import groups
 
 STEPS = {"tiny": 8, "nursery": 1500, "child": 6000, "adult": 20_000}
-ALONE = "It trains only a head of its own, and no other lesson changes what that head reads."
 
 
 def lesson(context: Context) -> Lesson:
@@ -31,7 +30,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "codec", loss, lambda agent, context, update, rows, steps: batch(context, update, rows),
         steps=STEPS, rows=24, learning_rate=2e-3, minutes=1.5, trains=lambda agent: (f"heads.{CODEC}.",), prefetch=True,
-        skills=("echo",), learns_from=groups(context), rehearsal_every=0, unrehearsed=ALONE,
+        skills=("echo",), learns_from=groups(context),
     )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "words", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
         steps=STEPS, rows=24, learning_rate=2e-3, minutes=1.5, trains=trained, prefetch=True, learner=MuonLearner,
-        has_control=True, skills=("hear_words",), learns_from=groups(context), undoes_earlier=False,
+        control=(), skills=("hear_words",), learns_from=groups(context),
     )  # fmt: skip
 
 

@@ -34,7 +34,6 @@ from stages.voice.transcript import ctc, numbered
 from stages.voice.utterances import alike, groups, shares, sources, where
 
 STEPS = {"tiny": 8, "nursery": 1800, "child": 8000, "adult": 20_000}
-ALONE = "It trains an ear and an arc of its own, which no later lesson changes."
 GUIDED = 0.4
 """The share of the steps with targets of the flat start, whose weight falls to 0."""
 SLOWEST, FASTEST = 0.8, 1.25
@@ -66,7 +65,6 @@ def lesson(context: Context) -> Lesson:
         context, "listen", loss, lambda agent, context, update, rows, steps: batch(context, update, rows, steps),
         steps=STEPS, rows=48, learning_rate=3e-3, minutes=1.7, prefetch=True, skills=("hear_words",),
         trains=trained, learns_from=groups(context),
-        rehearsal_every=0, unrehearsed=ALONE,
     )  # fmt: skip
 
 

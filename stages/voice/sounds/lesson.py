@@ -49,7 +49,6 @@ SILENCE = -2.0
 LOUD_ENOUGH = 0.3
 """A piece has at least this share of the energy of the loudest piece of its recording: a silent dog is no dog."""
 SMOOTHED = 0.1
-ALONE = "It trains only an arc of its own, which no later lesson changes."
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def arc_lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "sounds", arc_loss, lambda agent, context, update, rows, steps: arc_batch(context, update, rows),
         steps=ARC_STEPS, rows=24, learning_rate=3e-3, minutes=1.0, prefetch=True, skills=("sounds",),
-        trains=lambda agent: (f"heads.{ARC}.",), learns_from=groups(context), rehearsal_every=0, unrehearsed=ALONE,
+        trains=lambda agent: (f"heads.{ARC}.",), learns_from=groups(context),
     )  # fmt: skip
 
 
@@ -90,8 +89,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "kinds", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
         steps=STEPS, rows=16, learning_rate=2e-3, minutes=1.5, trains=trains, prefetch=True,
-        has_control=True, skills=("sounds",), learns_from=groups(context), undoes_earlier=False,
-        rehearsal_every=0,
+        rehearsed=True, control=(), skills=("sounds",), learns_from=groups(context),
     )  # fmt: skip
 
 

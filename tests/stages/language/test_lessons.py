@@ -12,7 +12,8 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.decoders import pass_by
-from devmind.curriculum.ablation import Control, identity_trunk, taught_by_controls
+from devmind.curriculum.ablation import Control, control, identity_trunk, taught_by_controls
+from devmind.curriculum.rehearsal import undoes_earlier
 from devmind.curriculum.stage import ROWS_SHARE, Context, Lesson
 from devmind.learners.gradient import LAYERS, without_shared
 from devmind.learners.joint import JointLoss
@@ -104,7 +105,7 @@ def test_muon_steps_the_grown_layers_and_the_projections_of_looks(context: Conte
 def test_the_control_trains_heads_and_not_the_trunk(context: Context, agent: Agent) -> None:
     taught = lessons.in_turns(context, lessons.TALK)
     assert taught.control is not None
-    learner = taught.control(agent, context)
+    learner = control(taught, agent, context)
     learner.steps = taught.steps
     before = {name: value.clone() for name, value in agent.state_dict().items()}
     learner.begin(0)
@@ -135,7 +136,7 @@ def test_the_stage_changes_nothing_that_earlier_stages_taught(
     for each in changed:
         assert each.startswith(f"{LAYERS}{agent.config.layers - 1}.") or each.split(".")[1] in mine, each
     assert changed
-    assert not taught.rehearsal_every
+    assert not undoes_earlier(taught, agent, context)
 
 
 def test_a_twin_starts_the_whole_stage_anew(agent: Agent, context: Context, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from pathlib import Path
 from zlib import crc32
 
@@ -19,6 +20,7 @@ from devmind.agent.heads import Inlet
 from devmind.agent.output import Categorical
 from devmind.agent.taps import Tapped
 from devmind.config import load
+from devmind.curriculum.ablation import control
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
 from devmind.live.remembering.show_and_tell import ShowAndTell
@@ -142,7 +144,7 @@ def test_a_batch_recalls_entries_in_a_memorys_order(context: Context, agent: Age
 def test_the_lesson_and_its_control_change_only_the_two_heads(context: Context, agent: Agent) -> None:
     taught = lesson.lesson(context)
     assert taught.control is not None
-    for make in (taught.make_learner, taught.control):
+    for make in (taught.make_learner, partial(control, taught)):
         child = tiny_agent()
         child.add_encoder(SIGHT)
         parts.admit(child)

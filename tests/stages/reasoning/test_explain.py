@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
+from devmind.curriculum.ablation import control
 from devmind.errors import MomentError
 from devmind.testing import tiny_context
 from stages.reasoning import table as tables
@@ -199,7 +200,7 @@ def test_the_twin_learns_to_write_from_the_lookahead(agent: Agent, tmp_path: Pat
     taught = lesson(tiny_context(tmp_path))
     assert taught.control is not None
     before = {name: value.clone() for name, value in agent.state_dict().items()}
-    learner = taught.control(agent, tiny_context(tmp_path))
+    learner = control(taught, agent, tiny_context(tmp_path))
     assert isinstance(learner, Explaining)
     rates = {id(p): group["rate"] for group in learner.optimizer.param_groups for p in group["params"]}
     named = {name: rates[id(p)] for name, p in learner.trained_parameters()}

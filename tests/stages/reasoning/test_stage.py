@@ -9,7 +9,7 @@ import pytest
 
 from devmind.agent.text import add_text
 from devmind.config import load
-from devmind.curriculum.ablation import taught_by_controls
+from devmind.curriculum.ablation import control, taught_by_controls
 from devmind.curriculum.stage import Context, check_lessons
 from devmind.errors import ConfigError
 from devmind.learners.gradient import owned_parts
@@ -104,14 +104,13 @@ def test_a_twin_starts_the_whole_stage_anew_and_no_control_trains_the_trunk(tmp_
     }
     for lesson in stage.lessons(context):
         assert lesson.control is not None
-        control, learner = lesson.control(agent, context), lesson.make_learner(agent, context)
+        learner, of_twin = lesson.make_learner(agent, context), control(lesson, agent, context)
         trunk = {name for name, _ in learner.trained_parameters() if name.startswith("trunk.")}
-        named = {name for name, _ in control.trained_parameters()}
+        named = {name for name, _ in of_twin.trained_parameters()}
         writes = {name for name in named if name.startswith("heads.text.")}
         assert bool(writes) == (lesson.name in ("explain", "review"))
         assert named - writes == {name for name, _ in learner.trained_parameters()} - trunk
-        assert control.slowed == learner.slowed
-        assert type(control) is type(learner)
+        assert of_twin.slowed == learner.slowed
 
 
 def test_lessons_after_the_forming_ones_change_the_position_sense_little(tmp_path) -> None:

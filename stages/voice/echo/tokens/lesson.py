@@ -21,7 +21,7 @@ from stages.voice.codec import TOKENS
 from stages.voice.ear import MEL
 from stages.voice.echo.lesson import moments_in
 from stages.voice.hear_words.listen import disguised, drawn
-from stages.voice.one_head import ALONE, HeadByMuon
+from stages.voice.one_head import HeadByMuon
 from stages.voice.parts import CODEC, CODES, NEXT_CODE
 from stages.voice.utterances import groups
 
@@ -35,8 +35,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "tokens", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
         steps=STEPS, rows=24, learning_rate=3e-3, minutes=1.5, learner=HeadByMuon, trains=trains,
-        has_control=True, prefetch=True, skills=("echo",), learns_from=groups(context), rehearsal_every=0,
-        undoes_earlier=False, unrehearsed=ALONE,
+        control=(), prefetch=True, skills=("echo",), learns_from=groups(context),
     )  # fmt: skip
 
 
