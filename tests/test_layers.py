@@ -68,7 +68,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "worlds": BASE | {"sessions.reader", "sessions.pictures"},
     "agent": BASE | {"raised"},  # the names of packaged agents, for `Agent.from_pretrained`
     "memory": BASE | {"algorithms"},
-    "acting": BASE | {"agent", "memory", "worlds"},
+    "acting": BASE | {"agent", "memory", "worlds", "algorithms"},
     "checkpointing": BASE,
     "raised": BASE | {"acting", "agent"},
     "report": BASE,
@@ -119,7 +119,7 @@ STAGE_WORDS: Mapping[str, str] = {
         "cells event place things moving told worth voice sounds puzzles"
     ),
     "commands, and fields of files, views and answers": (
-        "name named note values answer point memory procedures spoken sleep clean"
+        "name named note values answer point memory procedures spoken sleep"
     ),
 }
 """Names of stages' heads, effectors, skills or stages that are words of the core as well, by what they mean there."""

@@ -1,7 +1,6 @@
-"""Ridge regression and classification in closed form, for baselines and read-outs on frozen features.
+"""scikit-learn's ridge on standardised features, for baselines and read-outs on frozen features.
 
-The penalty minimises the exact leave-one-out error (Allen 1974's PRESS; Golub, Heath and Wahba 1979, eq. 1.4), which
-needs nothing beyond the one singular value decomposition.
+The penalty minimises the exact leave-one-out error (Allen 1974's PRESS; Golub, Heath and Wahba 1979, eq. 1.4).
 """
 
 from __future__ import annotations
@@ -48,17 +47,17 @@ def fit_ridge(features: np.ndarray, targets: np.ndarray, penalty: float | None =
     Raises:
         DevmindError: there are fewer than two examples, lengths differ, a value is not finite, or the penalty is <= 0.
     """
+    from sklearn.linear_model import Ridge as Solver
+    from sklearn.linear_model import RidgeCV
+    from sklearn.preprocessing import StandardScaler
+
     x, y = _checked(features, targets, penalty)
-    mean, scale = x.mean(0), x.std(0)
-    scale[scale <= np.finfo(np.float64).eps * np.abs(mean) * len(x)] = np.inf
-    y_mean = y.mean(0)
-    left, sizes, right = np.linalg.svd((x - mean) / scale, full_matrices=False)
-    turned = left.T @ (y - y_mean)
-    if penalty is None:
-        penalty = _best_penalty(left, sizes, turned, y - y_mean)
-    shrunk = sizes / (sizes**2 + penalty)
-    weights = (right.T @ (shrunk[:, None] * turned)) / scale[:, None]
-    return Ridge(weights, y_mean - mean @ weights, penalty)
+    scaler = StandardScaler().fit(x)
+    solver = RidgeCV(PENALTIES) if penalty is None else Solver(penalty)
+    solver.fit(scaler.transform(x), y)
+    weights = np.where(scaler.var_ > 0, solver.coef_ / scaler.scale_, 0.0).reshape(-1, x.shape[1]).T
+    used = solver.alpha_ if penalty is None else penalty
+    return Ridge(weights, y.mean(0) - scaler.mean_ @ weights, float(used))
 
 
 def fit_ridge_classifier(features: np.ndarray, labels: np.ndarray, penalty: float | None = None) -> Ridge:
@@ -77,19 +76,6 @@ def fit_ridge_classifier(features: np.ndarray, labels: np.ndarray, penalty: floa
         raise DevmindError(f"A ridge classifier needs two classes at least; got {len(classes)}. Give more examples.")
     fitted = fit_ridge(features, np.where(labels[:, None] == classes, 1.0, -1.0), penalty)
     return Ridge(fitted.weights, fitted.intercept, fitted.penalty, classes)
-
-
-def _best_penalty(left: np.ndarray, sizes: np.ndarray, turned: np.ndarray, y: np.ndarray) -> float:
-    """The one of PENALTIES of least leave-one-out squared error: residual / (1 - leverage), summed over examples and
-    outputs."""
-    errors = []
-    for penalty in PENALTIES:
-        kept = sizes**2 / (sizes**2 + penalty)
-        # The free intercept is a further direction that is never shrunk; its leverage is 1/n everywhere.
-        leverage = left**2 @ kept + 1 / len(y)
-        residual = y - left @ (kept[:, None] * turned)
-        errors.append(np.square(residual / (1 - leverage)[:, None]).sum())
-    return PENALTIES[int(np.argmin(errors))]
 
 
 def _checked(features: np.ndarray, targets: np.ndarray, penalty: float | None) -> tuple[np.ndarray, np.ndarray]:

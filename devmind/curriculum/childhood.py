@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from devmind import bounds
+from devmind.acting.confidence import read_confidence, seal_confidence
 from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place
 from devmind.agent.saving import CHECKSUMS, WEIGHTS, all_tensors, hash_tensors, read_tensors, seal
@@ -110,6 +111,7 @@ def examine_last(
     skills = [item.result(config.exam.bootstrap).model_dump() for item in examined]
     shown = {"skills": skills, "agent_sha256": saved.agent_sha256}
     seal(folder, "results.json", json.dumps(shown, indent=1).encode())
+    seal_confidence(agent, folder, read_confidence(folder, agent), config.exam.episodes_scale)
     write_atomically(folder / VERDICT, saved.model_dump_json(indent=1) + "\n")
     return examined
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from devmind.acting.confidence import read_confidence, seal_confidence
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.agent.saving import read_sealed, seal
@@ -101,6 +102,8 @@ def _save(agent: Agent, slept: Slept, folder: Path, new: Path) -> None:
     agent.save_pretrained(new)
     if (results := read_sealed(folder, RESULTS)) is not None:
         seal(new, RESULTS, results)
+    if (confidence := read_confidence(folder, agent)) is not None:
+        seal_confidence(agent, new, confidence)
     save_state(new, slept.consolidated)
 
 

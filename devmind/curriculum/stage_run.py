@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import yaml
 
+from devmind.acting.confidence import read_confidence, seal_confidence
 from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
@@ -359,6 +360,8 @@ class StageRun:
         if begun:
             carry_state(begun, folder)
         seal(folder, "results.json", results.text.encode())
+        known = read_confidence(begun, agent) if begun else None
+        seal_confidence(agent, folder, known, self.config.exam.episodes_scale)
         write_atomically(self.reports / "results.json", results.text)
         write_atomically(self.reports / "report.html", render(results))
         self.journal.write(

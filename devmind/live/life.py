@@ -20,6 +20,7 @@ import numpy as np
 
 from devmind.acting.abilities import LAPSE_S, Ability, Look, Reply, Sentence, load_abilities
 from devmind.acting.clarification import Inquiry, lacking
+from devmind.acting.confidence import Confidence, read_confidence
 from devmind.acting.recall import PAGE
 from devmind.acting.sentences import teaching
 from devmind.acting.standing import answering, read_results, standing
@@ -47,7 +48,6 @@ from devmind.live.remembering.recalling import Recalled, Recalling
 from devmind.live.remembering.recent import RecentBuffer
 from devmind.live.remembering.remembered import as_asked, as_held, as_shown, remembered
 from devmind.live.remembering.show_and_tell import ShowAndTell, proper_name
-from devmind.live.remembering.strangers import density_of_lessons
 from devmind.live.remembering.teaching_sentences import is_short_reply, name_in, name_in_reply
 from devmind.live.serving.hub import Hub
 from devmind.live.speech_handler import SpeechHandler
@@ -95,6 +95,7 @@ class Life:
 
     Attributes:
         results: of the agent's exams; None if it was never examined.
+        confidence: how far what the agent sees can be trusted; None if that was never measured.
         abilities: all that are installed, by name; those that the present agent has are asked.
         sees: what the agent saw in the last tick; None without sight.
         wanted: the question of a head, as long as it lacks the answer; None: no question.
@@ -140,6 +141,7 @@ class Life:
         }
         self.directing = Directing(options.director, self.note) if options.director else None
         self.results: Mapping[str, Any] | None = read_results(options.agent)
+        self.confidence: Confidence | None = read_confidence(options.agent, agent)
         self.loop = LiveLoop(
             agent, room, watchers=watchers, recalled=self._recall, results=self.results, answers=self.answers,
             directed=self._direct if self.directing else None, hears_itself=self._hears_itself,
@@ -160,7 +162,7 @@ class Life:
         self._begin_abilities()
         if options.record is not None:
             self.begin_recording()
-        self.view = View(agent, self.sure) if hub else None
+        self.view = View(agent, self.sure, self.confidence) if hub else None
         self.spoken_to = SpeechHandler(self.reply, self.say_aloud)
 
     # -- for the command line and the page -----------------------------------------------------------------------
@@ -253,10 +255,9 @@ class Life:
         """Whether a picture is unlike those of the agent's lessons."""
         if not isinstance(sight, np.ndarray):
             return False
-        agent = self.agent
-        hashes = self.child.hashes if self.child.agent is agent else None
-        density = density_of_lessons(agent, hashes)
-        return density is not None and density.is_unlike(agent, sight)
+        if self.confidence is None:  # nothing is known of a taught agent that was never measured
+            return bool(self.agent.config.stages)
+        return self.confidence.density.is_unlike(self.agent, sight)
 
     # -- commands, each in the thread that asks ---------------------------------------------------------------------
 
@@ -682,7 +683,7 @@ class Life:
         recorder = self.recording.recorder if self.recording else None
         device = getattr(getattr(self.speaker, "speaker", None), "health", None)  # of what a voice speaks through
         own = (recorder, self.naming, self.recalling, self.learner, self.directing, self.speaker, self.spoken_to)
-        parts = (*own, device, *self._able, self.room)
+        parts = (*own, device, self.view, *self._able, self.room)
         faults = (*(getattr(part, "fault", "") for part in parts), *self._failed)
         found = dict.fromkeys(faults)  # memory's fault reaches several parts
         return [without_secrets(fault) for fault in found if fault]
@@ -764,10 +765,12 @@ class Life:
 
     def grow_to(self, age: str, agent: Agent, sha256: str) -> None:
         """Let another agent live on from here, with a first Moment."""
-        if self.view:
-            self.view = View(agent, self.sure, self.view)
         self.age, self.loop.afresh, self.loop.agent = age, True, agent
         self.results = read_results(self.ages[age].folder)
+        self.confidence = read_confidence(self.ages[age].folder, agent)
+        if self.view:
+            self.view.close()
+            self.view = View(agent, self.sure, self.confidence)
         self.loop.standing = standing(agent, self.results) | answering(agent, self.answers)
         self._begin_abilities()
         self.note("age", {"id": age})

@@ -27,7 +27,7 @@ from devmind.errors import DevmindError, StoreError
 from devmind.memory.entry import Entry, Key, Pointer
 from devmind.memory.payload import pack, unpack
 from devmind.memory.stores import Store
-from devmind.memory.stores.sqlite_rows import mixed
+from devmind.memory.stores.rows import mixed
 from devmind.moment import Sense, same_arrays
 
 FORMAT = "devmind.memory/1"

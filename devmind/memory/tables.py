@@ -43,7 +43,7 @@ class KeyRows:
     Args:
         ids: int64 [n].
         vectors: float32 [n, 64].
-        checksums: int64 [n], of number, sense, encoder and vector (`stores.checksums.key_checksum`).
+        checksums: int64 [n], of number, sense, encoder and vector (`stores.rows.key_checksum`).
         encoder: the encoder of all of them.
     """
 

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from devmind import bounds
+from devmind.acting.confidence import FILE as CONFIDENCE
+from devmind.acting.confidence import read_confidence, seal_confidence
 from devmind.acting.standing import RESULTS
 from devmind.agent.agent import Agent
 from devmind.agent.saving import save, seal
@@ -61,6 +63,10 @@ def pack(source: Path, out: Path, over: Path | None = None) -> int:
             f"{', '.join(others[:3])}; raise one without them."
         )
     save(packed(agent), out, over)
+    small = Agent.from_pretrained(out).eval()
+    (out / CONFIDENCE).unlink(missing_ok=True)  # of an agent that was here before
+    if over is None or read_confidence(over, small) is None:
+        seal_confidence(small, out)
     size = sum(path.stat().st_size for path in out.iterdir())
     if size > LARGEST_BYTES:
         raise CheckpointError(f"The agent has {size:,} bytes, {LARGEST_BYTES:,} are allowed; pack a smaller one.")

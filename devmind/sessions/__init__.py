@@ -14,9 +14,8 @@ from devmind.sessions.parts import describe, parts, replay
 from devmind.sessions.reader import Note, Session, open_session
 from devmind.sessions.recorder import Recorder
 from devmind.sessions.repair import repair
-from devmind.sessions.rotating import RotatingRecorder
 
 __all__ = [
-    "BackgroundRecorder", "Note", "Recorder", "RotatingRecorder", "Session", "describe", "export_lerobot", "import_any",
+    "BackgroundRecorder", "Note", "Recorder", "Session", "describe", "export_lerobot", "import_any",
     "import_media", "open_session", "parts", "repair", "replay",
 ]  # fmt: skip

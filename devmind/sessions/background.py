@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -19,13 +19,13 @@ from typing import Any, Self
 import numpy as np
 
 from devmind.errors import SessionError
-from devmind.moment import TICK_HZ, Action, Moment
+from devmind.moment import Action, Moment
 from devmind.sessions.extras import Note, decode_note, encode_note
 from devmind.sessions.mcap_file import WriteError
 from devmind.sessions.reader import LOST
-from devmind.sessions.recorder import FLUSH_S
-from devmind.sessions.rotating import ROTATE_S, RotatingRecorder
+from devmind.sessions.recorder import FLUSH_S, Recorder
 
+ROTATE_S = 600.0
 BACKLOG_MAX = 300
 """Waiting items: half a minute of ticks, some MB."""
 FRAMES_MAX = 16
@@ -46,7 +46,7 @@ class BackgroundRecorder:
 
     Args:
         backlog_max, frames_max: how much may wait for the disk.
-        path, source, tick_hz, details, names, overwrite, rotate_s: as `RotatingRecorder` takes them.
+        options: as `Recorder` takes them; a new file begins every ten minutes if they do not say otherwise.
 
     Attributes:
         fault: the error, a sentence; '' when all is well.
@@ -54,34 +54,23 @@ class BackgroundRecorder:
         dropped: number of dropped items by method (`frame`, `health`, `write`, `note`).
 
     Raises:
-        SessionError: when created, as `RotatingRecorder`; later by `flush`, `close` and for data that no recorder would
+        SessionError: when created, as `Recorder`; later by `flush`, `close` and for data that no recorder would
             take.
     """
 
     def __init__(
-        self,
-        path: str | Path,
-        *,
-        source: str,
-        tick_hz: float = TICK_HZ,
-        details: Mapping[str, object] | None = None,
-        overwrite: bool = False,
-        rotate_s: float = ROTATE_S,
-        backlog_max: int = BACKLOG_MAX,
-        frames_max: int = FRAMES_MAX,
-        names: Mapping[str, Sequence[str]] | None = None,
+        self, path: str | Path, *, backlog_max: int = BACKLOG_MAX, frames_max: int = FRAMES_MAX, **options: Any
     ) -> None:
-        options: dict[str, Any] = {"tick_hz": tick_hz, "details": details, "overwrite": overwrite, "rotate_s": rotate_s}
-        options |= {"names": names, "mode": 0o600}  # people are in view
+        options = {"rotate_s": ROTATE_S, **options, "mode": 0o600}  # people are in view
         # Its clock stands still, so that only this thread decides when to flush.
-        self._recorder = RotatingRecorder(path, source=source, clock=lambda: 0.0, **options)
+        self._recorder = Recorder(path, clock=lambda: 0.0, **options)
         self.path, self.fault, self.dropped = self._recorder.path, "", Counter[str]()
         self._backlog_max, self._frames_max = backlog_max, frames_max
         self._waiting: dict[str, deque[tuple[int, tuple[Any, ...]]]] = {k: deque() for k in (*GIVEN_UP_FIRST, FLUSH)}
         self._order = self._flushed = self._lost = 0
         self._is_closing = self._has_ended = self.failed = self._is_unflushed = False
         self._flush_due_s = time.monotonic()
-        self._places: deque[tuple[float, Path, str, int]] = deque(maxlen=round(PLACES_S * tick_hz) + 1)
+        self._places: deque[tuple[float, Path, str, int]] = deque(maxlen=round(PLACES_S * self._recorder.tick_hz) + 1)
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()

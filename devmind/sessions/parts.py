@@ -16,18 +16,10 @@ from mcap.opcode import Opcode
 from devmind.errors import SessionError
 from devmind.sessions import chunks
 from devmind.sessions.mcap_file import METADATA_NAME
+from devmind.sessions.metadata import RECORDING
 from devmind.sessions.reader import Session
 from devmind.sessions.salvage import Gap, pieces
 from devmind.sessions.steps import Step
-
-PART, CONTINUES, RECORDING = "part", "continues", "recording"
-"""Metadata of a part: its number, the name of the file before it, and the identity that all parts of a recording share.
-"""
-
-
-def part_path(path: Path, part: int) -> Path:
-    """The file of one part, counted from 1; `path` is the first."""
-    return path if part == 1 else path.with_name(f"{path.stem}-{part:04d}{path.suffix}")
 
 
 def parts(path: str | Path, empty: bool = False) -> list[Path]:

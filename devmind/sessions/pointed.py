@@ -17,7 +17,8 @@ from devmind.moment import Sense
 from devmind.sessions import salvage
 from devmind.sessions.assembly import Item, Tick
 from devmind.sessions.extras import Frame, Health, Note
-from devmind.sessions.parts import PART, RECORDING, about_part
+from devmind.sessions.metadata import PART, RECORDING
+from devmind.sessions.parts import about_part
 from devmind.sessions.reader import Session
 from devmind.sessions.recorder import Recorder
 from devmind.sessions.turning import held

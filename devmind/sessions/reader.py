@@ -24,7 +24,7 @@ from devmind.sessions import chunks
 from devmind.sessions.assembly import Assembler, Tick
 from devmind.sessions.extras import Frame, Health, Note
 from devmind.sessions.mcap_file import CHANNELS_KEY, METADATA_NAME, SUM_KEY
-from devmind.sessions.recorder import FORMAT, NAMES, OLDER, names_in, started_ns
+from devmind.sessions.metadata import FORMAT, NAMES, OLDER, names_in, started_ns
 from devmind.sessions.steps import Step
 
 __all__ = ["Frame", "Health", "Note", "Recorded", "Session", "Step", "open_session"]

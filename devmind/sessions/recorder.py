@@ -3,7 +3,7 @@
 Every sense is a message on `/moment/<sense>`, every effector one on `/action/<effector>`. A small `/tick` message comes
 last and commits them: messages without a tick mark are ignored. Chunks end between ticks and are flushed and fsynced
 every half second. Messages have wall-clock times for viewers: the start is in the metadata, and the ticks' own clock
-continues from there.
+continues from there. A long recording may be several files, so that an accident never costs a day.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import math
 import platform
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -22,7 +23,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from devmind import bounds
 from devmind.errors import SessionError
 from devmind.moment import TICK_HZ, Action, Moment
 from devmind.sessions.extras import (
@@ -36,20 +36,29 @@ from devmind.sessions.extras import (
     encode_health,
     encode_note,
 )
-from devmind.sessions.mcap_file import McapFile, WriteError, why_not_written
+from devmind.sessions.mcap_file import McapFile
+from devmind.sessions.metadata import (
+    CONTINUES,
+    CREATED,
+    FORMAT,
+    NAMES,
+    PART,
+    RECORDING,
+    STARTED,
+    names_in,
+    part_path,
+    started_ns,
+)
+from devmind.sessions.parts import refuse_leftovers
 from devmind.sessions.pictures import as_jpeg
 from devmind.sessions.schemas import CAMERA
 from devmind.sessions.steps import encode_step
+from devmind.sessions.turning import asked
 
-__all__ = ["FORMAT", "Recorder", "WriteError", "why_not_written"]
-
-FORMAT = "devmind.session/2"
-OLDER = ("devmind.session/1",)
-"""Older formats that are still read. In /1 log times count from the first tick, and numbers are bytes only."""
-STARTED, CREATED, NAMES = "started_ns", "created", "names"
-"""Metadata: the wall clock at the session's first tick, the same for people, and the names of numbers as JSON."""
 FLUSH_S = 0.5
 CHUNK_BYTES = 256 * 1024
+CARRIED = ("weights", "age", "directed")
+"""Notes that hold until the next of their kind: each part begins with them, so that it can be read alone."""
 
 
 class Recorder:
@@ -62,14 +71,17 @@ class Recorder:
         details: more about the source (world, level, device names, seed), kept as text without credentials.
         names: names of the numbers of a sense or effector; it may grow while recording.
         overwrite: replace an existing file instead of refusing.
+        rotate_s: seconds of Moments after which the next file begins: `path`-0002 and so on; by default there is one.
         clock: seconds, never falling; decides when half a second has passed.
-        follows: the recorder of the part before this one, whose clock continues.
         copied: the metadata of the copied recording: its time and versions hold for the copy.
         mode: who may read the file, as for chmod, from its first byte on; by default the system's.
 
+    Attributes:
+        ticks: those written, over all files; paths: the files so far.
+
     Raises:
-        SessionError: the file exists, the folder cannot be written, the disk is full; flushed data stays readable, and
-            the message says how many ticks that is.
+        SessionError: the file exists, or one with the name of a later part, the folder cannot be written, the disk is
+            full; flushed data stays readable, and the message says how many ticks that is.
 
     The flush happens inside `write`, on no thread: a loop that pauses calls `flush` first.
     """
@@ -81,40 +93,42 @@ class Recorder:
         source: str,
         tick_hz: float = TICK_HZ,
         details: Mapping[str, object] | None = None,
-        overwrite: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-        follows: Recorder | None = None,
         names: Mapping[str, Sequence[str]] | None = None,
+        overwrite: bool = False,
+        rotate_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
         copied: Mapping[str, str] | None = None,
         mode: int | None = None,
     ) -> None:
-        self.path = Path(path)
-        self.ticks = self._number = 0
-        self._tick_ns = round(1e9 / tick_hz)
-        self._origin_s: float | None = follows._origin_s if follows else None
-        self._last_ns: int = follows._last_ns if follows else 0
-        self._first_ns = self._last_ns
-        self._clock = clock
-        self._flushed_at_s = clock()
-        self._started_ns: int = follows._started_ns if follows else _wall_ns(copied or {})
+        if rotate_s is not None and not rotate_s * tick_hz >= 1:
+            raise SessionError(f"A part must hold one tick at least ({1 / tick_hz:g} s); got rotate_s={rotate_s:g}.")
+        self.path, self.tick_hz, self.rotate_s, self.paths = Path(path), tick_hz, rotate_s, list[Path]()
+        self.ticks = self._ticks_before = self._number = 0
+        self._source, self._details, self._copied = source, dict(details or {}), dict(copied or {})
         self._names = names_in(copied) if copied else names if names is not None else {}
-        about = {**(details or {}), **_about(source, tick_hz)}
-        about |= {NAMES: json.dumps({name: list(of) for name, of in self._names.items()})} if self._names else {}
-        about |= {**(copied or {}), "format": FORMAT, STARTED: self._started_ns}
-        self._file = McapFile(self.path, {name: str(value) for name, value in about.items()}, overwrite, mode)
+        self._recording, self._carried = uuid.uuid4().hex, dict[str, Any]()
+        self._overwrite, self._clock = overwrite, clock
+        self._tick_ns = round(1e9 / tick_hz)
+        self._origin_s: float | None = None
+        self._first_ns = self._last_ns = 0
+        self._started_ns = _wall_ns(self._copied)
+        if rotate_s is not None and not overwrite:
+            refuse_leftovers(self.path)
+        self._file = self._begin_part(mode)
 
     @property
     def number(self) -> int:
-        """Number of the tick written last; -1 before the first."""
+        """Number of the tick written last, in its file; -1 before the first."""
         return self._number - 1
 
     @property
-    def span_s(self) -> float:
-        """From the first tick's start to the last one's end."""
-        return (self._last_ns - self._first_ns + self._tick_ns) / 1e9 if self.ticks else 0.0
+    def place(self) -> tuple[Path, str, int]:
+        """For the tick written last: its part's file and identity (as `pointed.identity`), and its number there."""
+        return self.paths[-1], f"{self._recording}/{len(self.paths)}", self.number
 
     def write(self, moment: Moment, action: Action | None = None) -> None:
         """Append one tick. It is encoded wholly before anything is written, so a refused tick leaves no trace."""
+        self.turn_if_asked()
         self.write_at(moment, action, self._log_time_ns(moment))
 
     def write_at(self, moment: Moment, action: Action | None, at_ns: int, number: int | None = None) -> None:
@@ -124,13 +138,15 @@ class Recorder:
             number: of the tick in the original, so that it keeps its identity where earlier ticks are missing. A number
                 not above the last one is replaced by the next.
         """
+        self._turn_when_full()
         step = encode_step(moment, action, self._started_ns + at_ns, self._names)
         self._file.check()
         self._number = max(self._number, number or 0)
         for topic, schema, data in step:
             self._add(topic, schema, at_ns, data)
         self._number += 1
-        self._first_ns = self._first_ns if self.ticks else at_ns
+        if self.ticks == self._ticks_before:
+            self._first_ns = at_ns
         self.ticks += 1
         self._last_ns = at_ns
         self._flush_when_due()
@@ -143,9 +159,12 @@ class Recorder:
         Raises:
             SessionError: `data` cannot be written as JSON.
         """
-        note = encode_note(Note(self.ticks, kind, data))
+        self._turn_when_full()
+        note = encode_note(Note(self.ticks - self._ticks_before, kind, data))
         self._file.check()
         self._add(NOTE_TOPIC, NOTE_SCHEMA, self._last_ns, note)
+        if kind in CARRIED:
+            self._carried[kind] = data
 
     def frame(self, frame: bytes | np.ndarray, captured_s: float) -> None:
         """Append a whole frame of the camera, with loss: a JPEG unchanged, or RGB uint8 [H, W, 3] as a new JPEG.
@@ -163,6 +182,7 @@ class Recorder:
 
     def frame_at(self, frame: bytes | np.ndarray, at_ns: int) -> None:
         """Append a frame taken so many nanoseconds after the session's first tick."""
+        self._turn_when_full()
         jpeg = as_jpeg(frame) if isinstance(frame, np.ndarray) else frame
         data = encode_frame(jpeg, self._started_ns + at_ns)
         self._file.check()
@@ -175,13 +195,14 @@ class Recorder:
         Raises:
             SessionError: `data` cannot be written as JSON.
         """
+        self._turn_when_full()
         encoded = encode_health(data)
         self._file.check()
         self._add(HEALTH_TOPIC, HEALTH_SCHEMA, self._last_ns, encoded)
 
     def flush(self) -> None:
         """Flush everything written so far to the disk itself (fsync)."""
-        self._file.end_chunk(self.ticks)
+        self._file.end_chunk(self.ticks - self._ticks_before)
         self._file.sync()
         self._flushed_at_s = self._clock()
 
@@ -197,6 +218,47 @@ class Recorder:
         if not self._file.failure:
             self.close()
 
+    def turn_if_asked(self) -> None:
+        """Begin the next part when another process wants to rewrite this one (`turning.py`)."""
+        if self.rotate_s is not None and (turn := asked(self.paths[-1])).exists():
+            self._turn()
+            turn.unlink(missing_ok=True)
+
+    def _turn_when_full(self) -> None:
+        """Begin the next part when this one is full; half a tick less, because clocks round."""
+        ticks = self.ticks - self._ticks_before
+        if self.rotate_s is None or not ticks:
+            return
+        span_s = (self._last_ns - self._first_ns + self._tick_ns) / 1e9
+        if span_s >= self.rotate_s - 0.5 / self.tick_hz:
+            self._turn()
+
+    def _turn(self) -> None:
+        self.close()
+        mode = None
+        with suppress(OSError):  # a reader refused by the part before is refused by the next too, from its first byte
+            mode = self.paths[-1].stat().st_mode & 0o777
+        self._file = self._begin_part(mode)
+        self._number, self._ticks_before = 0, self.ticks
+        for kind, data in self._carried.items():
+            self.note(kind, data)
+
+    def _begin_part(self, mode: int | None) -> McapFile:
+        part: dict[str, object] = {}
+        if self.rotate_s is not None:
+            part = {RECORDING: self._recording, PART: len(self.paths) + 1}
+        if self.paths:
+            part[CONTINUES] = self.paths[-1].name
+        about = {**self._details, **part, **_about(self._source, self.tick_hz)}
+        if self._names:
+            about[NAMES] = json.dumps({name: list(of) for name, of in self._names.items()})
+        about |= {**self._copied, "format": FORMAT, STARTED: self._started_ns}
+        path = part_path(self.path, len(self.paths) + 1)
+        file = McapFile(path, {name: str(value) for name, value in about.items()}, self._overwrite, mode)
+        self.paths.append(path)
+        self._flushed_at_s = self._clock()
+        return file
+
     def _add(self, topic: str, schema: str, at_ns: int, data: bytes) -> None:
         self._file.add(topic, schema, self._started_ns + at_ns, data, self._number)
 
@@ -204,7 +266,7 @@ class Recorder:
         if self._clock() - self._flushed_at_s >= FLUSH_S:
             self.flush()
         elif self._file.pending_bytes >= CHUNK_BYTES:
-            self._file.end_chunk(self.ticks)
+            self._file.end_chunk(self.ticks - self._ticks_before)
 
     def _log_time_ns(self, moment: Moment) -> int:
         """Nanoseconds since the session's first tick; a source clock that restarts continues one tick later."""
@@ -219,24 +281,11 @@ class Recorder:
         return elapsed_ns
 
 
-def started_ns(about: Mapping[str, str]) -> int:
-    """The log time of a session's first tick, from its metadata."""
-    return int(about.get(STARTED, 0))
-
-
 def _wall_ns(copied: Mapping[str, str]) -> int:
     """Nanoseconds since 1970 at the recording's start: from the metadata of its original, else now."""
     with suppress(KeyError, ValueError):
         return started_ns(copied) or round(datetime.fromisoformat(copied[CREATED]).timestamp() * 1e9)
     return time.time_ns()
-
-
-def names_in(about: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
-    """Names of the numbers of a sense or effector, from a session's metadata."""
-    with suppress(SessionError):
-        found = bounds.parse_json(about.get(NAMES, "{}"), SessionError, "The names of numbers are no JSON ({}).")
-        return found if isinstance(found, dict) else {}
-    return {}
 
 
 def _about(source: str, tick_hz: float) -> dict[str, object]:

@@ -16,9 +16,11 @@ from devmind.moment import TICK_HZ
 from devmind.sessions import salvage
 from devmind.sessions.assembly import Item, Tick
 from devmind.sessions.extras import Frame, Health, Note
-from devmind.sessions.parts import PART, part_path, parts
+from devmind.sessions.mcap_file import WriteError, why_not_written
+from devmind.sessions.metadata import PART, STARTED, part_path
+from devmind.sessions.parts import parts
 from devmind.sessions.reader import LOST, REPAIRED
-from devmind.sessions.recorder import STARTED, Recorder, WriteError, why_not_written
+from devmind.sessions.recorder import Recorder
 from devmind.sessions.turning import unwritten
 
 

@@ -23,7 +23,7 @@ from devmind.errors import SessionError
 from devmind.sessions import chunks
 from devmind.sessions.assembly import Assembler, Item, Tick
 from devmind.sessions.mcap_file import CHANNELS_KEY, METADATA_NAME, SUM_KEY
-from devmind.sessions.recorder import started_ns
+from devmind.sessions.metadata import started_ns
 
 _CHUNK_HEAD = struct.Struct("<BQQQQII")
 """Opcode, length, first and last time, size and checksum of the content, length of the compression's name."""

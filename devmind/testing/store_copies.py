@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from devmind.memory import Changes, Store
-from devmind.memory.stores.checksums import key_parts
+from devmind.memory.stores.rows import key_parts
 from devmind.testing.laws import require
 
 Row = tuple[float, float, str | None]

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from devmind.moment import Moment
-from devmind.sessions import RotatingRecorder, open_session, parts
+from devmind.sessions import Recorder, open_session, parts
 
 
 @pytest.fixture
 def walk(tmp_path: Path) -> Path:
     """Two parts of half a second: sight, sound and words."""
-    with RotatingRecorder(tmp_path / "walk.mcap", source="media", rotate_s=0.5) as recorder:
+    with Recorder(tmp_path / "walk.mcap", source="media", rotate_s=0.5) as recorder:
         for k in range(10):
             senses = {"sight": np.full((64, 64, 3), 20 * k, np.uint8), "sound": np.zeros((1, 1600), np.float32)}
             recorder.write(Moment(k / 10, {**senses, "words": f"step {k}"}))

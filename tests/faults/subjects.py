@@ -27,7 +27,7 @@ from devmind.memory import Filters, Key, Memory, open_store
 from devmind.moment import Moment, same_arrays
 from devmind.sessions import parts, repair, replay
 from devmind.sessions.reader import Session
-from devmind.sessions.rotating import RotatingRecorder
+from devmind.sessions.recorder import Recorder
 from devmind.testing import tiny_agent
 from tests import unmeasured
 from tests.curriculum.lamp_stage import LampStage
@@ -171,9 +171,7 @@ class Recording(Subject):
     """A recording over three files; each tick is promised after its flush."""
 
     def act(self, folder: Path, acked: Acked) -> None:
-        with RotatingRecorder(
-            folder / "life.mcap", source="test", tick_hz=10, rotate_s=0.3, overwrite=True
-        ) as recorder:
+        with Recorder(folder / "life.mcap", source="test", tick_hz=10, rotate_s=0.3, overwrite=True) as recorder:
             for number in range(7):
                 recorder.write(moment(number))
                 recorder.flush()
@@ -201,7 +199,7 @@ class Repair(Subject):
     """A repaired copy of a recording of two files: whole or absent."""
 
     def prepare(self, folder: Path) -> None:
-        with RotatingRecorder(folder / "life.mcap", source="test", tick_hz=10, rotate_s=0.3) as recorder:
+        with Recorder(folder / "life.mcap", source="test", tick_hz=10, rotate_s=0.3) as recorder:
             for number in range(6):
                 recorder.write(moment(number))
                 recorder.flush()

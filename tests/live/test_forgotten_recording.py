@@ -22,12 +22,12 @@ from devmind.moment import Moment
 from devmind.sessions import turning
 from devmind.sessions.background import BackgroundRecorder
 from devmind.sessions.mcap_file import McapFile
-from devmind.sessions.parts import open_parts, part_path, parts
+from devmind.sessions.metadata import part_path
+from devmind.sessions.parts import open_parts, parts
 from devmind.sessions.pointed import FORGOTTEN, Pointed
 from devmind.sessions.reader import Session
 from devmind.sessions.recorder import Recorder
 from devmind.sessions.repair import repair
-from devmind.sessions.rotating import RotatingRecorder
 from devmind.sessions.salvage import Whole, pieces
 from devmind.sessions.turning import asked
 from tests.live.test_life import HZ, Home, run
@@ -151,7 +151,7 @@ def test_ticks_and_frames_across_two_parts_are_removed(tmp_path: Path) -> None:
 
 def test_part_without_ticks_between_two_others_hides_nothing(tmp_path: Path) -> None:
     """Regression from drawn lives: two requests between two ticks leave an empty part, and forgetting failed."""
-    with RotatingRecorder(tmp_path / "life.mcap", source="test", tick_hz=10) as recorder:
+    with Recorder(tmp_path / "life.mcap", source="test", tick_hz=10, rotate_s=600) as recorder:
         for number in range(5):
             recorder.write(moment(number))
             for _ in range(2 if number == 2 else 0):
@@ -180,7 +180,7 @@ def test_forgetting_reaches_repaired_copies_and_renamed_files(writing: Writing, 
 
 
 def test_killed_writer_leaves_no_lock_and_a_living_one_keeps_its_own(tmp_path: Path) -> None:
-    with RotatingRecorder(tmp_path / "life.mcap", source="test", tick_hz=10) as recorder:
+    with Recorder(tmp_path / "life.mcap", source="test", tick_hz=10, rotate_s=600) as recorder:
         for number in range(4):
             recorder.write(moment(number))
         recorder.flush()

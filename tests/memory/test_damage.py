@@ -17,9 +17,8 @@ import pytest
 from devmind.errors import StoreError
 from devmind.memory import open_store
 from devmind.memory.index import Index
-from devmind.memory.stores.sqlite import FILE, SqliteStore
-from devmind.memory.stores.sqlite_rows import COLUMNS
-from devmind.memory.stores.wal import OVERWRITTEN, _sums, damaged_log
+from devmind.memory.stores.sqlite import COLUMNS, FILE, SqliteStore
+from devmind.memory.stores.sqlite_files import OVERWRITTEN, _sums, damaged_log
 from devmind.testing.stores import example
 from tests.memory.untold import untold
 
@@ -239,7 +238,7 @@ def test_a_key_without_its_entry_raises_a_store_error(tmp_path: Path, monkeypatc
     """Two pages disagree about which entries exist. This used to raise a KeyError."""
     with open_store(tmp_path) as store:
         store.add([example(1), example(2)])
-        monkeypatch.setattr("devmind.memory.stores.sqlite_rows.COLUMNS", f"7 * {COLUMNS}")
+        monkeypatch.setattr("devmind.memory.stores.sqlite.COLUMNS", f"7 * {COLUMNS}")
         for read in (store.find, lambda: store.get([1])):
             with pytest.raises(StoreError, match=r"a key of entry 1 is there, but the entry is missing.*check --mend"):
                 read()

@@ -11,8 +11,7 @@ import pytest
 from devmind.errors import StoreError
 from devmind.memory import Filters, open_store
 from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS
-from devmind.memory.stores.sql import add_functions
-from devmind.memory.stores.sqlite import FILE
+from devmind.memory.stores.sqlite import FILE, add_functions
 from devmind.testing.stores import example
 
 SEARCHES = (

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import devmind
+from devmind.acting import confidence
 from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
 from devmind.config import RunConfig
@@ -181,8 +182,12 @@ def test_scores_are_sealed_beside_their_own_agent(tmp_path: Path) -> None:
         seal_exams(tmp_path / "packed", [scores])
 
 
-def test_a_childhood_is_packed_whole_with_each_agent_built_on_the_last(tmp_path: Path) -> None:
+def test_a_childhood_is_packed_whole_with_each_agent_built_on_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A curriculum's folder: a stage that passed, and one whose agent grew from it and failed a gate."""
+    for rooms in ("USUAL_ROOMS", "BOUND_ROOMS", "TRUE_ROOMS"):
+        monkeypatch.setattr(confidence, rooms, 40)
     agent = tiny_agent()
     parts.admit(agent)
     agent.config.stages = ["reflex"]
@@ -194,6 +199,8 @@ def test_a_childhood_is_packed_whole_with_each_agent_built_on_the_last(tmp_path:
     kept = pack_childhood(tmp_path / "run", tmp_path / "raised")
     assert list(kept) == ["newborn", "after-memory"]
     assert kept["after-memory"] < kept["newborn"] / 4
+    assert (tmp_path / "raised" / "newborn" / confidence.FILE).is_file()
+    assert not (tmp_path / "raised" / "after-memory" / confidence.FILE).exists(), "it sees as the newborn does"
     older = Agent.from_pretrained(tmp_path / "raised" / "after-memory")
     assert older.config.stages == ["reflex", "memory"]
     assert torch.allclose(older.readout, agent.readout, atol=1e-3)

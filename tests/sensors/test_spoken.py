@@ -30,12 +30,9 @@ from devmind.live.loop import Tick
 from devmind.live.options import LiveOptions
 from devmind.live.serving.hub import Hub
 from devmind.live.speaking import Speaking
-from devmind.live.viewing import overlay_confidence
-from devmind.live.viewing.corruptions import corrupted_rooms
 from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
 from devmind.memory import Memory, open_store
 from devmind.raised import raised
-from devmind.seeding import lesson_seeds
 from devmind.testing import tiny_context
 from devmind.worlds.room import Room
 from sensors.microphone import Microphone
@@ -56,13 +53,6 @@ cans"; it misses words of others, which is the exam's to tell."""
 TIMES = 6
 TICK, HALF = RATE_HZ // 10, RATE_HZ // 2
 QUIET_DB, LOUD_DB = -60.0, -40.0
-
-
-@pytest.fixture(autouse=True)
-def few_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calibrate overlays, which these tests do not look at, on a few rooms."""
-    rooms = corrupted_rooms(lesson_seeds(10, "few"), ("clean",))
-    monkeypatch.setattr(overlay_confidence, "_rooms", lambda: rooms)
 
 
 class Living:

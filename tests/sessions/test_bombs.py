@@ -24,8 +24,9 @@ from devmind.sessions.lerobot.layout import filled
 from devmind.sessions.lerobot.reading import inside
 from devmind.sessions.mcap_file import METADATA_NAME
 from devmind.sessions.messages import decode
+from devmind.sessions.metadata import FORMAT
 from devmind.sessions.pictures import decode_picture, from_jpeg
-from devmind.sessions.recorder import FORMAT, Recorder
+from devmind.sessions.recorder import Recorder
 from devmind.sessions.schemas import ARRAY, message_class
 
 

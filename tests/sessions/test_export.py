@@ -16,7 +16,6 @@ from devmind.moment import Moment
 from devmind.sessions import Recorder, open_session
 from devmind.sessions.export import export
 from devmind.sessions.media import media_moments
-from devmind.sessions.rotating import RotatingRecorder
 
 TICKS = 30
 SILENT = (12, 13)
@@ -47,7 +46,7 @@ def moment(k: int, time_s: float) -> Moment:
 @pytest.fixture
 def seen(tmp_path: Path) -> Path:
     """A file's session in three parts, without camera frames."""
-    with RotatingRecorder(tmp_path / "seen.mcap", source="media", rotate_s=1.0) as recorder:
+    with Recorder(tmp_path / "seen.mcap", source="media", rotate_s=1.0) as recorder:
         for k in range(TICKS):
             recorder.write(moment(k, k / 10))
     return tmp_path / "seen.mcap"

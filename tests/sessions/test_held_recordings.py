@@ -16,11 +16,11 @@ from devmind.sessions import describe, import_any, mcap_file, repair, replay
 from devmind.sessions.export import export
 from devmind.sessions.extras import Note
 from devmind.sessions.messages import decode
-from devmind.sessions.parts import part_path, parts
+from devmind.sessions.metadata import part_path
+from devmind.sessions.parts import parts
 from devmind.sessions.pointed import Pointed, identity
 from devmind.sessions.reader import Session
 from devmind.sessions.recorder import Recorder
-from devmind.sessions.rotating import RotatingRecorder
 from devmind.sessions.schemas import ARRAY, message_class
 
 
@@ -33,7 +33,7 @@ def moment(number: int) -> Moment:
 def life(tmp_path: Path) -> Path:
     """Twelve ticks in two parts of five and a third of two; each tick is its own chunk."""
     path = tmp_path / "life.mcap"
-    with RotatingRecorder(path, source="test", tick_hz=10, rotate_s=0.5) as recorder:
+    with Recorder(path, source="test", tick_hz=10, rotate_s=0.5) as recorder:
         for number in range(12):
             recorder.write(moment(number))
             recorder.flush()

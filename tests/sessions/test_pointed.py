@@ -16,7 +16,6 @@ from devmind.moment import Action, Moment, same_arrays
 from devmind.sessions.pointed import Pointed, blank, identity
 from devmind.sessions.reader import Session
 from devmind.sessions.recorder import Recorder
-from devmind.sessions.rotating import RotatingRecorder
 
 
 def picture(number: int) -> np.ndarray:
@@ -143,7 +142,7 @@ def test_another_recording_of_the_same_name_is_not_touched(session: Path, tmp_pa
 
 
 def test_parts_of_one_recording_have_different_identities(tmp_path: Path) -> None:
-    with RotatingRecorder(tmp_path / "r.mcap", source="test", tick_hz=10, rotate_s=0.3) as recorder:
+    with Recorder(tmp_path / "r.mcap", source="test", tick_hz=10, rotate_s=0.3) as recorder:
         for number in range(6):
             recorder.write(moment(number))
         paths = recorder.paths

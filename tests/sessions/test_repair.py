@@ -12,7 +12,6 @@ from devmind.errors import SessionError
 from devmind.moment import Moment
 from devmind.sessions import Recorder, open_session, parts, repair
 from devmind.sessions.mcap_file import metadata_sum
-from devmind.sessions.rotating import RotatingRecorder
 
 
 def bad_copy(path: Path, data: bytes) -> Path:
@@ -56,7 +55,7 @@ def test_repair_keeps_the_ticks_before_and_after_the_damage(path: Path, steps: l
 
 
 def test_repair_replaces_no_part_of_the_recording(tmp_path: Path) -> None:
-    with RotatingRecorder(tmp_path / "a.mcap", source="test", rotate_s=0.3) as recorder:
+    with Recorder(tmp_path / "a.mcap", source="test", rotate_s=0.3) as recorder:
         for k in range(6):
             recorder.write(Moment(k / 10, {"body": np.full(4, k, np.float32)}, first=k == 0))
     before = {path: path.read_bytes() for path in recorder.paths}
@@ -145,7 +144,7 @@ def test_repair_keeps_only_original_ticks_wherever_the_damage_is(path: Path, ste
 
 @pytest.mark.parametrize("texts", [(b"tick_hz", b"crc32"), (b"room",)], ids=["without a checksum", "with one"])
 def test_a_recording_without_metadata_keeps_its_ticks_and_its_parts(tmp_path: Path, texts: tuple[bytes, ...]) -> None:
-    with RotatingRecorder(tmp_path / "a.mcap", source="room", tick_hz=5, rotate_s=1.0) as recorder:
+    with Recorder(tmp_path / "a.mcap", source="room", tick_hz=5, rotate_s=1.0) as recorder:
         for k in range(8):
             recorder.write(Moment(k / 5, {"body": np.full(2, k, np.float32)}))
     data = (tmp_path / "a.mcap").read_bytes()
@@ -159,7 +158,7 @@ def test_a_recording_without_metadata_keeps_its_ticks_and_its_parts(tmp_path: Pa
 
 
 def test_all_parts_are_repaired_and_an_empty_part_is_reported(tmp_path: Path) -> None:
-    with RotatingRecorder(tmp_path / "a.mcap", source="test", rotate_s=0.5) as recorder:
+    with Recorder(tmp_path / "a.mcap", source="test", rotate_s=0.5) as recorder:
         for k in range(14):
             recorder.write(Moment(k / 10, {"body": np.full(2, k, np.float32)}))
     second = tmp_path / "a-0002.mcap"

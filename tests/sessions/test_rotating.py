@@ -11,7 +11,6 @@ import pytest
 from devmind.errors import SessionError
 from devmind.moment import Moment
 from devmind.sessions import Recorder, describe, open_session, parts, replay
-from devmind.sessions.rotating import RotatingRecorder
 
 
 def moments(count: int, hz: float = 10) -> list[Moment]:
@@ -21,7 +20,7 @@ def moments(count: int, hz: float = 10) -> list[Moment]:
 @pytest.fixture
 def long(tmp_path: Path) -> Path:
     """Three parts of one second, the last one shorter, with the hash of the weights at the start and again later."""
-    with RotatingRecorder(tmp_path / "a.mcap", source="room", rotate_s=1.0, details={"camera": "0"}) as recorder:
+    with Recorder(tmp_path / "a.mcap", source="room", rotate_s=1.0, details={"camera": "0"}) as recorder:
         recorder.note("weights", {"agent_sha256": "one"})
         for k, moment in enumerate(moments(25)):
             if k == 15:
@@ -48,7 +47,7 @@ def test_each_part_is_complete_and_begins_with_the_current_notes(long: Path) -> 
 
 
 def test_part_begins_with_what_is_directed_so_that_it_can_be_checked_alone(tmp_path: Path) -> None:
-    with RotatingRecorder(tmp_path / "a.mcap", source="room", rotate_s=0.2) as recorder:
+    with Recorder(tmp_path / "a.mcap", source="room", rotate_s=0.2) as recorder:
         recorder.note("directed", {"effectors": ["look"]})
         for moment in moments(4):
             recorder.write(moment)
@@ -65,7 +64,7 @@ def test_time_continues_over_the_parts(long: Path) -> None:
 
 
 def test_later_parts_are_as_private_as_the_first(tmp_path: Path) -> None:
-    with RotatingRecorder(tmp_path / "a.mcap", source="room", rotate_s=0.2) as recorder:
+    with Recorder(tmp_path / "a.mcap", source="room", rotate_s=0.2) as recorder:
         (tmp_path / "a.mcap").chmod(0o600)
         for moment in moments(5):
             recorder.write(moment)
@@ -97,11 +96,11 @@ def test_a_renamed_recording_keeps_its_parts_and_excludes_others(long: Path, tmp
 def test_a_part_that_would_overwrite_a_file_is_refused_before_the_start(tmp_path: Path) -> None:
     (tmp_path / "a-0002.mcap").write_bytes(b"precious")
     with pytest.raises(SessionError, match=r"a-0002\.mcap.*exists already"):
-        RotatingRecorder(tmp_path / "a.mcap", source="test")
+        Recorder(tmp_path / "a.mcap", source="test", rotate_s=600)
     assert not (tmp_path / "a.mcap").exists()
-    with RotatingRecorder(tmp_path / "a.mcap", source="test", overwrite=True, rotate_s=0.1) as recorder:
+    with Recorder(tmp_path / "a.mcap", source="test", overwrite=True, rotate_s=0.1) as recorder:
         for moment in moments(2):
             recorder.write(moment)
     assert len(list(replay(tmp_path / "a.mcap"))) == 2
     with pytest.raises(SessionError, match="one tick at least"):
-        RotatingRecorder(tmp_path / "b.mcap", source="test", rotate_s=0.01)
+        Recorder(tmp_path / "b.mcap", source="test", rotate_s=0.01)

@@ -3,12 +3,8 @@
 Names need them to say "unknown" correctly and to know, before anything is taught, the differences between two examples
 of one thing. This code joins the agent, which describes, and what is made up; memory gets only features.
 
-Beside them stands the density of the pictures that lessons show, by which a picture from elsewhere is told.
-
 Making and describing either takes some seconds, so it is done once for each encoder and kept in the user's cache, which
-holds nothing but numbers of made-up things. Without a writable cache it is done once for each process. The density for
-the eye of the agents that come with devmind lies beside this file;
-`python -m devmind.live.remembering.strangers AGENT` makes it again.
+holds nothing but numbers of made-up things. Without a writable cache it is done once for each process.
 """
 
 from __future__ import annotations
@@ -16,9 +12,8 @@ from __future__ import annotations
 import io
 import os
 import sys
-import threading
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,15 +30,10 @@ from devmind.moment import Sense
 from devmind.seeding import numpy_rng
 
 if TYPE_CHECKING:
-    from devmind.agent.agent import Agent
     from devmind.agent.encoders import EncoderHolder
-    from devmind.live.viewing.confidence import LessonDensity
 
 VERSION = 2
 """Counts changes of the made-up things."""
-DENSITY_VERSION = 1
-"""Counts changes of the density of lessons' pictures."""
-HERE = Path(__file__).parent
 SOUND_KINDS, SOUND_EXAMPLES, SOUND_S = 120, 4, (0.8, 1.4)
 PICTURE_EXAMPLES = 3
 AT_ONCE = 32
@@ -87,61 +77,6 @@ def strangers(agent: EncoderHolder, sense: str) -> Strangers | None:
     return found
 
 
-def density_of_lessons(agent: Agent, hashes: Mapping[str, str] | None = None) -> LessonDensity | None:
-    """The density of lessons' pictures for this agent's eye: the one beside this file, or a cached one, or made now;
-    None for an agent that sees nothing, or went through no stage.
-
-    Args:
-        hashes: of the agent's encoders (`encoder_hashes`), if they are known already.
-    """
-    if "sight" not in agent.encoders or not agent.config.stages:
-        return None
-    return _density(agent, (hashes or encoder_hashes(agent))["sight"])
-
-
-def _density(agent: Agent, sight: str) -> LessonDensity:
-    from devmind.live.viewing.confidence import lesson_density
-
-    with _making:
-        if sight not in _densities:
-            name = _density_file(sight)
-            cache = _cache()
-            found = _kept_density(HERE / name) or (_kept_density(cache / name) if cache else None)
-            if found is None:
-                found = lesson_density(agent)
-                if cache:
-                    _write(cache / name, **_arrays(found))
-            _densities[sight] = found
-        return _densities[sight]
-
-
-_making = threading.Lock()  # several pages ask at once
-_densities: dict[str, LessonDensity] = {}
-
-
-def _density_file(sight: str) -> str:
-    return f"lessons-{sight}-{DENSITY_VERSION}.npz"
-
-
-def _arrays(density: LessonDensity) -> dict[str, Any]:
-    """What is stored of it: of the lower triangular matrix, its values row by row."""
-    side = len(density.mean)
-    return {**vars(density), "whitening": density.whitening[np.tril_indices(side)]}
-
-
-def _kept_density(place: Path) -> LessonDensity | None:
-    from devmind.live.viewing.confidence import LessonDensity
-
-    try:
-        with np.load(place, allow_pickle=False) as file:
-            mean, bound = file["mean"], float(file["bound"])
-            whitening: np.ndarray = np.zeros((len(mean), len(mean)), np.float32)
-            whitening[np.tril_indices(len(mean))] = file["whitening"]
-            return LessonDensity(mean, whitening, bound)
-    except (*UNREADABLE, TypeError):
-        return None
-
-
 def _cache() -> Path | None:
     """The user's cache for strangers, or DEVMIND_CACHE; None for a user without a home."""
     given_cache, folder = os.environ.get("DEVMIND_CACHE"), os.environ.get("XDG_CACHE_HOME")
@@ -171,20 +106,3 @@ def _write(place: Path, **arrays: Any) -> None:
     with suppress(OSError, CheckpointError):
         place.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(place, written.getvalue())
-
-
-def make_density(folder: Path) -> Path:
-    """Write, beside this file, the density for the eye of the agent saved in `folder`; returns the file."""
-    from devmind.agent.agent import Agent
-
-    agent = Agent.from_pretrained(folder)
-    from devmind.live.viewing.confidence import lesson_density
-
-    place = HERE / _density_file(encoder_hashes(agent)["sight"])
-    _write(place, **_arrays(lesson_density(agent)))
-    return place
-
-
-if __name__ == "__main__":
-    made = make_density(Path(sys.argv[1]))
-    print(f"{made}: {made.stat().st_size:,} bytes")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from devmind.live.viewing.agreement import Overlays
+from devmind.acting.confidence import Overlays
 
 WIDEST_PX = 480
 JPEG_QUALITY = 75

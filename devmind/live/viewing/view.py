@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from devmind.acting.confidence import SENSE, Confidence, Overlays, overlay_head
 from devmind.agent.agent import Agent
 from devmind.agent.attention import ReadoutAttention
 from devmind.agent.tracker import Beliefs, project
 from devmind.live.loop import Tick
-from devmind.live.viewing.agreement import SENSE, Overlays
 from devmind.live.viewing.drawing import drawn, jpeg
 from devmind.live.viewing.hearing import heard
 from devmind.live.viewing.overlay_confidence import OverlayConfidence
@@ -27,6 +27,10 @@ from devmind.sessions.pictures import WIDE_HALF_DEG
 from devmind.worlds.room import Room, reasons, sensor_health
 
 SURE = 0.7
+UNMEASURED = (
+    "How far its overlays can be trusted was never measured, so none is shown; "
+    "'python -m devmind.acting.confidence FOLDER' measures the agent saved in FOLDER."
+)
 MOVES = 0.04
 """Least change of brightness, 0..1, that counts as movement, in a part of a sixteenth of the frame's width and height:
 a camera's noise averages out to 0.01 and less."""
@@ -35,40 +39,28 @@ a camera's noise averages out to 0.01 and less."""
 class View:
     """Makes the views of one agent.
 
-    Creating it starts a calibration of the agent's overlays in a thread, unless `before` has calibrated the same eye.
-
     Args:
         sure: confidence from which an overlay is shown.
-        before: the view of the previous agent of this life.
+        measured: how far this agent's overlays can be trusted, as it is kept with it.
 
     Attributes:
-        overlay_confidence: of the overlays; None when no head offers any.
+        fault: why no overlay is ever shown, a sentence; '' when all is well.
     """
 
-    def __init__(self, agent: Agent, sure: float = SURE, before: View | None = None) -> None:
+    def __init__(self, agent: Agent, sure: float = SURE, measured: Confidence | None = None) -> None:
         self.agent, self.sure = agent, sure
-        self._overlay_head = overlay_head(agent)
+        head = overlay_head(agent) if SENSE in agent.encoders else None
+        self._overlays = OverlayConfidence(agent, head, measured) if head else None
+        self.fault = UNMEASURED if head and measured is None and agent.config.stages else ""
         self._arcs = {
             name for effector in agent.effectors for name in agent.heads_of(effector, standby=True)
             if not agent.tap_of(name).on_trunk
         }  # fmt: skip
-        self.overlay_confidence = self._trust(before)
-        if before is not None:
-            before.close(self.overlay_confidence)
         self._attention = ReadoutAttention(agent)
 
-    def _trust(self, before: View | None) -> OverlayConfidence | None:
-        known = before.overlay_confidence if before is not None else None
-        if known and self._overlay_head and known.fits(self.agent, self._overlay_head):
-            known.agent = self.agent
-            return known
-        return OverlayConfidence(self.agent, self._overlay_head) if self._overlay_head else None
-
-    def close(self, kept: OverlayConfidence | None = None) -> None:
-        """Release the agent: its attention is no longer noted, and its calibration ends unless `kept` uses it."""
+    def close(self) -> None:
+        """Release the agent: its attention is no longer noted."""
         self._attention.close()
-        if self.overlay_confidence and self.overlay_confidence is not kept:
-            self.overlay_confidence.close()
 
     @torch.no_grad()
     def of(
@@ -129,26 +121,12 @@ class View:
         return believed(tick.output.beliefs, self.agent.labels_of(tracker.detects), *room.frame.shape[:2])
 
     def _overlaid(self, tick: Tick) -> dict[str, Any] | None:
-        eye, head = tick.percepts.encoded.get(SENSE), self._overlay_head
-        if head is None or self.overlay_confidence is None or eye is None or not bool(eye.present.any()):
+        eye, of = tick.percepts.encoded.get(SENSE), self._overlays
+        if of is None or eye is None or not bool(eye.present.any()):
             return None
-        output = tick.output.outputs.get(head) or self.agent.run_heads([head], tick.percepts.seen)[head]
+        output = tick.output.outputs.get(of.head) or self.agent.run_heads([of.head], tick.percepts.seen)[of.head]
         seen: Overlays = output.overlays()
-        return drawn(seen, self.overlay_confidence.see(tick.percepts, seen, tick.moment.time_s), self.sure)
-
-
-def overlay_head(agent: Agent) -> str | None:
-    """The first head on sight whose output offers overlays."""
-    return next(
-        (name for name in agent.heads if str(agent.tap_of(name)) == SENSE and _offers(agent, name)),
-        None,
-    )
-
-
-@torch.no_grad()
-def _offers(agent: Agent, name: str) -> bool:
-    grey = torch.full((1, 64, 64, 3), 128, dtype=torch.uint8)
-    return bool(agent.run_heads([name], agent.encode_senses({SENSE: grey}))[name].overlays())
+        return drawn(seen, of.see(tick, seen), self.sure)
 
 
 def gaze(room: Room) -> dict[str, Any]:

@@ -20,7 +20,7 @@ class Store(Protocol):
     """Entries on a disk (or in RAM); every function may be called from any thread.
 
     All raise StoreError with a sentence when the store cannot be read or written, or when the requested data is damaged
-    (entries, keys and features carry checksums: `stores.checksums`). All keys of one sense are of one encoder: a write
+    (entries, keys and features carry checksums: `stores.rows`). All keys of one sense are of one encoder: a write
     that would mix two is refused and changes nothing.
     """
 

@@ -66,7 +66,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE entries ADD COLUMN payload_checksum INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE keys ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE keys ADD COLUMN features_checksum INTEGER NOT NULL DEFAULT 0",
-        # Functions of `sql.py`: the content of these columns cannot be computed in SQL.
+        # Functions of `sqlite.py`: the content of these columns cannot be computed in SQL.
         """
         UPDATE entries SET
             text = devmind_text(name, payload),
@@ -124,7 +124,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX deletions_by_change ON deletions (changed)",
     ),
     (
-        # See `sqlite_search.py`. The column entries.text stays and is not read any more: removing it would rewrite
+        # See `sqlite.py`. The column entries.text stays and is not read any more: removing it would rewrite
         # every payload.
         SEARCHED[0],
         # Rebuilt, because the old text may be damaged; for a damaged payload the old text is better.

@@ -7,29 +7,56 @@ that is not large is packed. The file is opened so that it survives kills, and u
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import struct
 import threading
 import time
 import warnings
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from devmind.errors import StoreError, TracesError
-from devmind.memory.entry import Entry, Filters, Key
-from devmind.memory.payload import pack
-from devmind.memory.stores.checksums import key_parts
-from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS
-from devmind.memory.stores.sql import add_functions, cut_off, make_private, size_of, why
-from devmind.memory.stores.sqlite_changes import forget_deletions, read_changes, revision_of
-from devmind.memory.stores.sqlite_check import faults, mended
-from devmind.memory.stores.sqlite_rows import add_entry, mixed, read_entries, read_facts
-from devmind.memory.stores.sqlite_search import where
-from devmind.memory.stores.sqlite_traces import empty_log, pack_overwritten, writing
-from devmind.memory.stores.wal import damaged_log, let_go
+from devmind.memory.entry import Entry, Filters, Key, searchable
+from devmind.memory.payload import pack, unpack
+from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS, SEARCHED
+from devmind.memory.stores.rows import (
+    KEPT_DELETIONS,
+    Fault,
+    as_entry,
+    as_facts,
+    as_pointer,
+    compare_count,
+    condition,
+    facts_checksum,
+    features_checksum,
+    key_checksum,
+    key_parts,
+    keys_of,
+    mixed,
+    payload_checksum,
+    plain,
+    read_key,
+    read_keys,
+    search_checksum,
+)
+from devmind.memory.stores.sqlite_files import (
+    cut_off,
+    damaged_log,
+    empty_log,
+    let_go,
+    make_private,
+    pack_overwritten,
+    size_of,
+    writing,
+)
 from devmind.memory.tables import Changes, Facts, Sizes
 
 FILE = "memory.sqlite3"
@@ -46,6 +73,11 @@ PACKED_BYTES = 512 << 20
 """Larger files are not packed when something is forgotten."""
 _PARAMETERS = 500
 """Numbers in one statement; SQLite limits them."""
+COLUMNS = (
+    "id, time_s, importance, name, session, tick, session_identity, span, recalled, recalled_s, checksum, "
+    "payload_checksum"
+)
+ALL = "WHERE TRUE"
 
 
 def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -465,3 +497,376 @@ class SqliteStore:
             ) from error
         except UnicodeEncodeError as error:
             raise StoreError(f"A name or path that is no text cannot be kept ({error.reason}).") from error
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def read_entries(database: sqlite3.Connection, condition: str, values: Sequence[object], payloads: bool) -> list[Entry]:
+    """Entries that pass a condition (a WHERE clause), the oldest number first.
+
+    Raises:
+        StoreError: one is damaged.
+    """
+    statement = f"SELECT {COLUMNS}, {'payload' if payloads else 'NULL'} FROM entries {condition} ORDER BY id"
+    rows = database.execute(statement, values).fetchall()
+    if condition == ALL:
+        count_all(database, "entries", len(rows))
+    keys: dict[int, dict[str, Key]] = {row[0]: {} for row in rows}
+    for row in database.execute(
+        "SELECT entry, sense, encoder, vector, checksum, features, features_checksum FROM keys WHERE entry IN "
+        f"(SELECT id FROM entries {condition})",
+        values,
+    ):
+        keys_of(keys, row[0])[row[1]] = read_key(row)
+    if condition == ALL:
+        count_all(database, "keys", sum(map(len, keys.values())))
+    return [as_entry(row, keys[row[0]]) for row in rows]
+
+
+def add_entry(database: sqlite3.Connection, entry: Entry, payload: bytes, change: int) -> int:
+    """Write an entry without its keys as part of a change; returns its number. Inside a transaction."""
+    entry = plain(entry)
+    pointer = entry.pointer
+    cursor = database.execute(
+        "INSERT INTO entries (time_s, importance, name, payload, session, tick, session_identity, span, "
+        "recalled, recalled_s, changed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            entry.time_s, entry.importance, entry.name, payload, pointer and pointer.session,
+            pointer and pointer.tick, pointer and pointer.identity, pointer.span if pointer else 0, entry.recalled,
+            entry.recalled_s, change,
+        ),
+    )  # fmt: skip
+    number = int(cursor.lastrowid or 0)
+    own = facts_checksum(number, entry.time_s, entry.importance, entry.name, pointer)
+    sums = own, payload_checksum(own, payload), number
+    database.execute("UPDATE entries SET checksum = ?, payload_checksum = ? WHERE id = ?", sums)
+    put_text(database, number, entry)
+    return number
+
+
+def count_all(database: sqlite3.Connection, what: str, found: int) -> None:
+    """StoreError unless so many 'entries' or 'keys' were written: a damaged page may hide others."""
+    compare_count(what, found, database.execute(f"SELECT {what} FROM state").fetchone()[0])
+
+
+def read_facts(database: sqlite3.Connection, condition: str, values: Sequence[object]) -> Facts:
+    """Facts of the entries that pass a condition; StoreError when one is damaged."""
+    rows = database.execute(
+        "SELECT id, time_s, importance, name, recalled, recalled_s, length(payload), changed, session, tick, "
+        f"session_identity, span, checksum FROM entries {condition} ORDER BY id",
+        values,
+    ).fetchall()
+    if condition == ALL:
+        count_all(database, "entries", len(rows))
+    return as_facts(rows)
+
+
+# -- changes since a revision ------------------------------------------------------------------------------------------
+# Every write that changes entries or keys gets the next number, which its rows keep in `changed`. Numbers of deleted
+# entries are kept with the change that deleted them; beyond a limit, the oldest are dropped.
+
+
+def revision_of(database: sqlite3.Connection) -> str:
+    """`identity:number`. A copy of the store that was changed separately gives the same: see `Changes.keys_sum`."""
+    identity, changed = database.execute("SELECT identity, changed FROM state").fetchone()
+    return f"{identity}:{changed}"
+
+
+def read_changes(database: sqlite3.Connection, since: str | None) -> Changes:
+    """See `Store.changes`; inside a transaction."""
+    row = database.execute("SELECT identity, changed, deletions_since, keys, keys_sum FROM state").fetchone()
+    identity, changed, deletions_since, keys_total, keys_sum = row
+    after = _number(since, identity)
+    anew = after is None or not deletions_since <= after <= changed
+    condition, values = (ALL, ()) if anew else ("WHERE changed > ?", (after,))
+    gone = [] if anew else database.execute("SELECT entry FROM deletions WHERE changed > ? ORDER BY entry", values)
+    rows = database.execute(
+        "SELECT entry, sense, encoder, vector, checksum FROM keys "
+        + ("" if anew else "WHERE entry IN (SELECT id FROM entries WHERE changed > ?) ")
+        + "ORDER BY entry",
+        values,
+    )
+    return Changes(
+        f"{identity}:{changed}",
+        anew,
+        read_facts(database, condition, values),
+        read_keys(rows),
+        np.array([number for (number,) in gone], np.int64),
+        keys_total,
+        keys_sum,
+    )
+
+
+def forget_deletions(database: sqlite3.Connection) -> None:
+    """Keep only the newest numbers of deleted entries; a process that asks for older ones has to rebuild its copy."""
+    (count,) = database.execute("SELECT count(*) FROM deletions").fetchone()
+    if count <= KEPT_DELETIONS:
+        return
+    (oldest,) = database.execute(
+        "SELECT changed FROM deletions ORDER BY changed DESC LIMIT 1 OFFSET ?", (KEPT_DELETIONS // 2,)
+    ).fetchone()
+    database.execute("DELETE FROM deletions WHERE changed <= ?", (oldest,))
+    database.execute("UPDATE state SET deletions_since = ?", (oldest,))
+
+
+def _number(revision: str | None, identity: str) -> int | None:
+    of, _, number = (revision or "").rpartition(":")
+    return int(number) if of == identity and number.isdecimal() else None
+
+
+# -- search: a small table of names and texts, checked before use ----------------------------------------------------
+# One flipped bit in a text or in an index would silently hide an entry. So a search by name or by words reads all
+# names or texts of this table, which has no payloads, and no index. They are kept as bytes (UTF-8): checksums cover
+# these, and SQLite compares bytes as they are.
+
+_GIVEN = "json_each(?)"
+"""A list of numbers as one value, however many they are."""
+_SUM = """
+    UPDATE searched SET name_checksum = CASE WHEN name IS NULL THEN 0 ELSE devmind_search_checksum(name, entry) END,
+        text_checksum = devmind_search_checksum(text, entry)
+"""
+
+
+def where(database: sqlite3.Connection, filters: Filters) -> tuple[str, list[object]]:
+    """Filters as a WHERE clause of `entries` and its values; inside a transaction.
+
+    Raises:
+        StoreError: the search needs names or texts, and their table is damaged.
+    """
+    others, more = condition(replace(filters, name=None, named=None, words=None, says=None), "?", "instr")
+    names, texts, values = _searched(filters)
+    if not names + texts:
+        return f"WHERE {others}", more
+    for column, used in (("name", names), ("text", texts)):
+        if used:
+            _compare_searched(database, column)
+    found = database.execute(f"SELECT entry FROM searched WHERE {' AND '.join(names + texts)}", values).fetchall()
+    ids = json.dumps([number for (number,) in found])
+    lost = f"SELECT value FROM {_GIVEN} LEFT JOIN entries ON entries.id = value WHERE entries.id IS NULL LIMIT 1"
+    if row := database.execute(lost, (ids,)).fetchone():
+        raise _unsearchable(f"entry {row[0]} is not there any more")
+    return f"WHERE id IN (SELECT value FROM {_GIVEN}) AND {others}", [ids, *more]
+
+
+def put_text(database: sqlite3.Connection, number: int, entry: Entry) -> None:
+    """Keep the name and text by which an entry is found."""
+    name, text = None if entry.name is None else entry.name.encode(), entry.text.encode()
+    sums = 0 if name is None else search_checksum(name, number), search_checksum(text, number)
+    database.execute("INSERT INTO searched VALUES (?, ?, ?, ?, ?)", (number, name, text, *sums))
+
+
+def empty_searched(database: sqlite3.Connection) -> None:
+    """Empty the table, whatever was in it: `fill_searched` derives it."""
+    database.execute("DROP TABLE searched")
+    for statement in SEARCHED:
+        database.execute(statement)
+
+
+def fill_searched(database: sqlite3.Connection) -> None:
+    """Derive the empty table from the entries; the store's totals are not updated."""
+    database.execute(
+        "INSERT INTO searched SELECT id, CAST(name AS BLOB), CAST(devmind_text(name, payload) AS BLOB), 0, 0 "
+        "FROM entries"
+    )
+    database.execute(_SUM)
+
+
+def unfound(database: sqlite3.Connection) -> list[int]:
+    """Numbers of entries that are not found by their content, or found and missing."""
+    statement = """
+        SELECT entry FROM searched WHERE entry NOT IN (SELECT id FROM entries)
+            OR name IS NOT NULL AND devmind_search_checksum(name, entry) IS NOT name_checksum
+            OR devmind_search_checksum(text, entry) IS NOT text_checksum
+        UNION SELECT id FROM entries LEFT JOIN searched ON entry = id
+            WHERE searched.name IS NOT CAST(entries.name AS BLOB)
+            OR searched.text IS NOT CAST(devmind_text(entries.name, payload) AS BLOB)
+        ORDER BY 1
+    """
+    return [number for (number,) in database.execute(statement).fetchall()]
+
+
+def _searched(filters: Filters) -> tuple[list[str], list[str], list[object]]:
+    """Conditions on names and on texts, and the values of both."""
+    names, texts, values = list[str](), list[str](), list[object]()
+    if filters.name is not None:
+        names.append("name = ?")
+        values.append(filters.name.encode())
+    if filters.named is not None:
+        names.append(f"name IS {'NOT ' if filters.named else ''}NULL")
+    if filters.words is not None:
+        texts.append("instr(text, ?) > 0")
+        values.append(searchable(filters.words).encode())
+    if filters.says is not None:
+        texts.append(f"length(text) {'>' if filters.says else '='} 0")
+    return names, texts, values
+
+
+def _compare_searched(database: sqlite3.Connection, column: str) -> None:
+    """StoreError unless all names or texts are there and as they were written."""
+    statement = f"""
+        SELECT (SELECT count(*) FROM searched), coalesce(sum({column}_checksum), 0),
+            max(CASE WHEN devmind_search_checksum({column}, entry) IS NOT {column}_checksum THEN entry END)
+        FROM searched WHERE {column} IS NOT NULL
+    """
+    try:
+        count, total, wrong = database.execute(statement).fetchone()
+    except sqlite3.OperationalError as error:
+        if "user-defined function" not in str(error):
+            raise
+        raise _unsearchable(f"a {column} that entries are found by is no longer valid") from error
+    if wrong is not None:
+        raise _unsearchable(f"the {column} that entry {wrong} is found by has changed")
+    wanted = database.execute(f"SELECT entries, {column}s_sum FROM state").fetchone()
+    if (count, total) != wanted:
+        raise _unsearchable(f"the {column}s that entries are found by are incomplete")
+
+
+def _unsearchable(what: str) -> StoreError:
+    return StoreError(
+        f"The memory is damaged: {what}, so a search could miss entries. 'devmind memory check --mend' rebuilds it."
+    )
+
+
+# -- a check of the whole store: what is damaged, and what can be mended ----------------------------------------------
+
+MAX_FAULTS = 20
+_TOTALS = """
+    SELECT (SELECT count(*) FROM entries), (SELECT coalesce(sum(length(payload)), 0) FROM entries),
+        (SELECT count(*) FROM keys),
+        (SELECT coalesce(sum(length(vector) + coalesce(length(features), 0)), 0) FROM keys),
+        (SELECT coalesce(sum(checksum), 0) FROM keys),
+        (SELECT coalesce(sum(name_checksum), 0) FROM searched), (SELECT coalesce(sum(text_checksum), 0) FROM searched)
+"""
+_COUNTED = "entries, payload_bytes, keys, key_bytes, keys_sum, names_sum, texts_sum"
+
+
+def faults(database: sqlite3.Connection) -> list[Fault]:
+    """All faults. A file too damaged to be read at all is a fault as well."""
+    try:
+        kinds = (_page_faults, _entry_faults, _lost_key_faults, _total_faults)
+        return [fault for find in kinds for fault in find(database)]
+    except sqlite3.DatabaseError as error:
+        return [Fault(f"The database cannot be read through ({error}); take a copy of it from a backup.")]
+
+
+def mended(database: sqlite3.Connection, change: int) -> list[str]:
+    """Delete damaged entries and rebuild derived data, inside a transaction; a sentence for each repair.
+
+    Raises:
+        StoreError: pages are damaged in a way that only a backup mends.
+    """
+    found = faults(database)
+    if not found:
+        return []
+    empty_searched(database)  # first: deleting an entry would read it
+    for number in sorted({fault.entry for fault in found if fault.entry is not None}):
+        database.execute("DELETE FROM keys WHERE entry = ?", (number,))
+        database.execute("DELETE FROM entries WHERE id = ?", (number,))
+        database.execute("INSERT OR REPLACE INTO deletions VALUES (?, ?)", (number, change))
+    try:
+        database.execute("REINDEX")
+        fill_searched(database)
+        totals = database.execute(_TOTALS).fetchone()
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"The memory cannot be mended ({error}); take a copy of it from a backup.") from error
+    database.execute(f"UPDATE state SET ({_COUNTED}) = (?, ?, ?, ?, ?, ?, ?)", totals)
+    left = faults(database)
+    if left:
+        raise StoreError(f"The memory cannot be mended: {left[0].sentence} Take a copy of it from a backup.")
+    return [
+        f"{fault.sentence} {'It was deleted.' if fault.entry is not None else 'It was rebuilt.'}" for fault in found
+    ]
+
+
+def _page_faults(database: sqlite3.Connection) -> Iterator[Fault]:
+    for (text,) in database.execute(f"PRAGMA integrity_check({MAX_FAULTS})").fetchall():
+        if text != "ok":
+            yield Fault(f"The database's pages do not fit together: {text}.")
+
+
+def _entry_faults(database: sqlite3.Connection) -> Iterator[Fault]:
+    """Entries and keys that differ from what was written."""
+    for (number,) in database.execute("SELECT id FROM entries ORDER BY id").fetchall():
+        try:
+            read_entries(database, "WHERE id = ?", (number,), payloads=True)
+        except StoreError as error:
+            yield Fault(str(error).split(". '")[0] + ".", number)
+    for number in unfound(database):
+        yield Fault(f"What entry {number} is found by in a search by words differs from its content.")
+
+
+def _lost_key_faults(database: sqlite3.Connection) -> Iterator[Fault]:
+    found = database.execute("SELECT * FROM keys WHERE entry NOT IN (SELECT id FROM entries)")
+    for number in sorted({row[0] for row in found}):
+        yield Fault(f"Keys of entry {number} are there, but the entry is missing.", number)
+
+
+def _total_faults(database: sqlite3.Connection) -> Iterator[Fault]:
+    kept = database.execute(f"SELECT {_COUNTED} FROM state").fetchall()
+    counted = database.execute(_TOTALS).fetchone()
+    if kept != [counted]:
+        yield Fault(f"The store's totals say {kept}; the count is {counted}.")
+
+
+# -- functions that its statements need and SQL lacks -----------------------------------------------------------------
+
+
+def why(error: sqlite3.Error, waited_s: float) -> str:
+    """SQLite's error, with what to do."""
+    text = str(error)
+    if "not a database" in text or "malformed" in text:
+        return f"it is damaged or no database ({text}); take a copy of it from a backup, or choose another folder"
+    if "locked" in text:
+        return f"another process has been writing to it for {waited_s:g} s; end that one or wait"
+    if "full" in text:
+        return "the disk is full, and nothing was changed: free some space, then do it again"
+    return text
+
+
+def add_functions(database: sqlite3.Connection) -> None:
+    """Register the functions on one connection."""
+    for function in (
+        devmind_text, devmind_facts_checksum, devmind_payload_checksum, devmind_key_checksum, devmind_features_checksum,
+    ):  # fmt: skip
+        arguments = function.__code__.co_argcount
+        database.create_function(function.__name__, arguments, function, deterministic=True)
+    # `search_checksum` without Python code, which would take longer than the rest of a search.
+    database.create_function("devmind_search_checksum", 2, zlib.crc32, deterministic=True)
+
+
+def devmind_text(name: str | None, payload: bytes) -> str:
+    """The text for a search by words; for a damaged payload only the name."""
+    try:
+        senses = unpack(payload)
+    except StoreError:
+        senses = {}
+    return Entry(0.0, 0.0, name, {}, senses).text
+
+
+def devmind_facts_checksum(
+    number: int,
+    time_s: float,
+    importance: float,
+    name: str | None,
+    session: str | None,
+    tick: int | None,
+    identity: str | None,
+) -> int:
+    """See `facts_checksum`."""
+    return facts_checksum(number, time_s, importance, name, as_pointer(session, tick, identity))
+
+
+def devmind_payload_checksum(facts_sum: int, payload: bytes) -> int:
+    """See `payload_checksum`."""
+    return payload_checksum(facts_sum, payload)
+
+
+def devmind_key_checksum(entry: int, sense: str, encoder: str, vector: bytes) -> int:
+    """See `key_checksum`."""
+    return key_checksum(entry, sense, encoder, vector)
+
+
+def devmind_features_checksum(key_sum: int, features: bytes | None) -> int:
+    """See `features_checksum`."""
+    return features_checksum(key_sum, features)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from devmind.agent.agent import Agent
-from devmind.agent.describing import Describer, describe, encoder_hashes
+from devmind.agent.describing import describe
 from devmind.live.remembering import strangers as built_in
 from devmind.live.remembering.made_sounds import (
     COURSES,
@@ -19,9 +19,7 @@ from devmind.live.remembering.made_sounds import (
     sound_example,
     sound_kind,
 )
-from devmind.live.remembering.strangers import density_of_lessons, made_pictures, made_sounds, strangers
-from devmind.live.viewing.confidence import LessonDensity, lesson_density
-from devmind.raised import FOLDER, raised
+from devmind.live.remembering.strangers import made_pictures, made_sounds, strangers
 from devmind.testing import tiny_agent
 
 
@@ -93,41 +91,3 @@ def test_damaged_or_missing_cache_is_made_again(agent: Agent, tmp_path: Path, mo
     blocked.write_text("")
     monkeypatch.setenv("DEVMIND_CACHE", str(blocked))
     assert strangers(agent, "sight") is not None, "nothing can be kept there, and that is no fault"
-
-
-def test_density_of_lessons_is_made_once_for_an_eye_and_kept(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Agent] = []
-    rng = np.random.default_rng(0)
-    known = LessonDensity(np.ones(3, np.float32), np.tril(rng.normal(size=(3, 3))).astype(np.float32), 2.5)
-    monkeypatch.setattr("devmind.live.viewing.confidence.lesson_density", lambda agent: made.append(agent) or known)
-    assert density_of_lessons(agent) is None, "it went through no stage"
-    agent.config.stages = ["reflex"]
-    for _ in range(2):
-        monkeypatch.setattr(built_in, "_densities", {})  # another process
-        found = density_of_lessons(agent)
-        assert found is not None
-        assert np.array_equal(found.mean, known.mean)
-        assert np.array_equal(found.whitening, known.whitening)
-        assert found.bound == known.bound
-    assert made == [agent]
-    [kept] = built_in._cache().glob("lessons-*.npz")
-    kept.write_bytes(kept.read_bytes()[:50])
-    monkeypatch.setattr(built_in, "_densities", {})
-    assert density_of_lessons(agent) is not None
-    assert len(made) == 2, "a damaged file is made again"
-
-
-def test_eye_of_every_packaged_agent_has_its_density_beside_the_code() -> None:
-    for name, folder in raised().items():
-        sight = encoder_hashes(Describer.from_pretrained(folder))["sight"]
-        assert built_in._kept_density(built_in.HERE / built_in._density_file(sight)) is not None, name
-
-
-@pytest.mark.slow
-def test_density_that_comes_along_is_that_of_the_lessons() -> None:
-    agent = Agent.from_pretrained(FOLDER).eval()
-    agent.config.stages = ["reflex"]
-    kept, made = density_of_lessons(agent), lesson_density(agent)
-    assert kept is not None
-    assert kept.bound == pytest.approx(made.bound, rel=1e-2)
-    assert np.allclose(kept.mean, made.mean, atol=1e-3)

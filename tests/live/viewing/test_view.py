@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import cv2
@@ -11,17 +13,17 @@ import numpy as np
 import pytest
 import torch
 
+from devmind.acting.confidence import Confidence, LessonDensity
 from devmind.agent.agent import Agent
 from devmind.agent.batch import encode_words
 from devmind.agent.features import level_db
 from devmind.live.loop import LiveLoop, Tick
-from devmind.live.viewing import overlay_confidence
-from devmind.live.viewing.corruptions import corrupted_rooms
 from devmind.live.viewing.drawing import drawn, jpeg
 from devmind.live.viewing.hearing import mel_columns
+from devmind.live.viewing.overlay_confidence import OverlayConfidence
 from devmind.live.viewing.view import View, follows, overlay_head, said
 from devmind.memory import Named
-from devmind.seeding import lesson_seeds
+from devmind.moment import Moment
 from devmind.testing import tiny_agent
 from devmind.worlds.room import Room, sensor_health
 from sensors.browser import BrowserMicrophone
@@ -37,12 +39,6 @@ def agent() -> Agent:
     born = tiny_agent()
     parts.admit(born)
     return shake(born)
-
-
-@pytest.fixture(autouse=True)
-def few_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
-    rooms = corrupted_rooms(lesson_seeds(10, "few"), ("clean",))
-    monkeypatch.setattr(overlay_confidence, "_rooms", lambda: rooms)
 
 
 def views(agent: Agent, room: Room, ticks: int, **options: Any) -> list[dict[str, Any]]:
@@ -104,12 +100,28 @@ def test_agent_without_heads_has_a_view() -> None:
     assert "overlays" not in shown
 
 
-def test_view_of_newer_weights_keeps_its_confidence_if_it_still_fits(agent: Agent) -> None:
-    before = View(agent)
-    assert View(agent, before=before).overlay_confidence is before.overlay_confidence
-    other = tiny_agent()
-    parts.admit(other)
-    assert View(other, before=before).overlay_confidence is not before.overlay_confidence
+def test_stream_becomes_confident_in_seconds(monkeypatch: pytest.MonkeyPatch, agent: Agent) -> None:
+    monkeypatch.setattr(Confidence, "of", lambda self, *rest: {"depth": 0.9})
+    measured = Confidence("", "", LessonDensity(np.zeros(1), np.zeros((1, 1)), 0.0), {})
+    stream, shown = OverlayConfidence(agent, "scene", measured), []
+    for number in range(100):
+        moment = Moment(number / 10, {"sight": np.zeros((64, 64, 3), np.uint8)}, first=number == 0)
+        tick: Any = SimpleNamespace(moment=moment, percepts=None)
+        shown.append(stream.see(tick, {"depth": np.ones((64, 64))})["depth"])
+    assert shown[0] == shown[1] == 0
+    assert all(a <= b for a, b in pairwise(shown))
+    assert shown[9] < 0.7
+    assert shown[60] > 0.7
+    assert shown[-1] == pytest.approx(0.9, abs=0.02)
+
+
+def test_agent_that_was_never_measured_says_so(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert View(agent).fault == "", "it went through no stage"
+    monkeypatch.setattr(agent.config, "stages", ["reflex"])
+    assert "never measured" in View(agent).fault
+    with SyntheticCamera() as eye:
+        shown = views(agent, Room({"eye": eye}, hz=20), 12)[-1]
+    assert not any(of["sure"] for of in shown["overlays"].values())
 
 
 def test_confident_overlays_are_drawn() -> None:

@@ -8,7 +8,7 @@ from devmind.errors import StoreError
 from devmind.memory.entry import Entry
 from devmind.memory.stores.postgres.link import Connection
 from devmind.memory.stores.postgres.rows import read_entries, rows_of
-from devmind.memory.stores.sqlite_check import Fault
+from devmind.memory.stores.rows import Fault
 
 _BATCH = 100
 _TOTALS = """

@@ -9,11 +9,20 @@ import numpy as np
 
 from devmind.errors import StoreError
 from devmind.memory.entry import Entry, Filters, Key
-from devmind.memory.stores import filtering
-from devmind.memory.stores.checksums import facts_checksum, key_parts, payload_checksum
+from devmind.memory.stores import rows as shared
 from devmind.memory.stores.postgres.link import Connection
 from devmind.memory.stores.postgres.wire import Reals
-from devmind.memory.stores.sqlite_rows import as_entry, as_facts, compare_count, keys_of, read_key, read_keys
+from devmind.memory.stores.rows import (
+    as_entry,
+    as_facts,
+    compare_count,
+    facts_checksum,
+    key_parts,
+    keys_of,
+    payload_checksum,
+    read_key,
+    read_keys,
+)
 from devmind.memory.tables import Changes, Facts
 
 _COLUMNS = (
@@ -33,13 +42,13 @@ _TABLES = {
     "recalls": {"entry": "int8", "recalled": "int8", "recalled_s": "float8"},
 }  # fmt: skip
 """The columns of written rows, with their types."""
-ALL = filtering.EVERYTHING
+ALL = shared.EVERYTHING
 _ENTRIES = "devmind.entries LEFT JOIN devmind.recalls ON recalls.entry = id"
 
 
 def where(filters: Filters) -> tuple[str, list[object]]:
     """Filters as a condition and its values."""
-    return filtering.condition(filters, "%s", "strpos")
+    return shared.condition(filters, "%s", "strpos")
 
 
 def rows_of(connection: Connection, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:

@@ -29,8 +29,7 @@ from devmind.memory.stores.postgres.rows import (
 )
 from devmind.memory.stores.postgres.standing import migrate, next_change, version_of
 from devmind.memory.stores.postgres.vectors import extension, nearest
-from devmind.memory.stores.sqlite_changes import KEPT_DELETIONS
-from devmind.memory.stores.sqlite_rows import mixed, plain
+from devmind.memory.stores.rows import KEPT_DELETIONS, mixed, plain
 from devmind.memory.tables import Changes, Facts, Sizes
 
 

@@ -14,10 +14,10 @@ from psycopg import errors, sql
 
 from devmind.errors import StoreError
 from devmind.memory.entry import KEY_SIZE, Filters, Key
-from devmind.memory.stores.checksums import VECTOR
 from devmind.memory.stores.postgres.link import Connection
 from devmind.memory.stores.postgres.rows import ALL, rows_of, where
 from devmind.memory.stores.postgres.wire import Reals
+from devmind.memory.stores.rows import VECTOR
 
 _ALLOWED = """
     SELECT NOT superuser OR (trusted AND has_database_privilege(current_database(), 'CREATE'))

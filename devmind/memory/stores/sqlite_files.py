@@ -1,30 +1,39 @@
-"""Checks whether SQLite's write-ahead log is whole. SQLite itself silently treats a damaged one as shorter.
+"""The files of the SQLite store: its write-ahead log, whether it is whole, and what must not be left on a disk.
 
-That would lose acknowledged writes. So the frames are counted here before SQLite sees them. If frames of this log (they
-carry its salt) lie behind the first wrong checksum, with a commit among them, the log was once written whole. The
-format: https://www.sqlite.org/fileformat2.html#walformat. The checksum s0 += x + s1, s1 += y + s0 over pairs of 32-bit
-words is linear, so all frames are summed at once. A killed process leaves its wal-index (`-shm`) behind, which has the
-number of frames: it shows whether a log was cut off.
+SQLite silently treats a damaged log as shorter, which would lose acknowledged writes. So the frames are counted here
+before SQLite sees them. If frames of this log (they carry its salt) lie behind the first wrong checksum, with a commit
+among them, the log was once written whole. The format: https://www.sqlite.org/fileformat2.html#walformat. The checksum
+s0 += x + s1, s1 += y + s0 over pairs of 32-bit words is linear, so all frames are summed at once. A killed process
+leaves its wal-index (`-shm`) behind, which has the number of frames: it shows whether a log was cut off.
 
 Frames beyond that number were never acknowledged: their writer was killed before reporting them. SQLite's next writer
 starts over them, and would leave the rest of a longer write, whose checksums continue from overwritten frames, as if a
 frame between had been damaged. So every writer first removes them from the log (`drop_untold`).
+
+SQLite zeroes free pages (`secure_delete`), but truncates or deletes files as they are. Here the log is overwritten
+before it is cut off, and a database is packed so that only zeros are cut off at its end. A process that opens the store
+between any two steps, or after a power cut, finds it whole.
 """
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import struct
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
+from devmind.erasing import overwrite
+
 _HEAD, _FRAME_HEAD = 32, 24
 _MAGIC = (0x377F0682, 0x377F0683)
 OVERWRITTEN = b"devmind: this log is overwritten"
-"""The head of a log while it is overwritten (`sqlite_traces.py`): its whole content is in the database."""
+"""The head of a log while it is overwritten (`empty_log`): its whole content is in the database."""
 _LOOKS, _BETWEEN_S = 4, 0.1
 """Another process may be writing the log now: only a log that looks damaged every time is damaged."""
 _INDEX_HEAD = 100
@@ -179,3 +188,148 @@ def _sums(words: np.ndarray, state: tuple[int, int]) -> list[tuple[int, int]]:
         s0, s1 = (a * s0 + b * s1 + one) & 0xFFFFFFFF, (c * s0 + d * s1 + two) & 0xFFFFFFFF
         found.append((s0, s1))
     return found
+
+
+_TRIES = 5
+
+
+@contextmanager
+def writing(database: sqlite3.Connection, log: Path | None) -> Iterator[sqlite3.Connection]:
+    """A transaction that writes; rolled back when something is raised inside.
+
+    Every write begins here, so that no writer overwrites what a killed one has left at the end of the log.
+
+    Args:
+        database: the connection.
+        log: of its file; None for a database in RAM.
+
+    Raises:
+        sqlite3.Error: it cannot be begun or written.
+        OSError: the disk refuses.
+    """
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        if log is not None:
+            drop_untold(log)
+        yield database
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:  # a full disk has already rolled back
+            database.execute("ROLLBACK")
+        raise
+
+
+def empty_log(database: sqlite3.Connection, log: Path) -> bool:
+    """Copy the log into the database, overwrite it and cut it off; False while somebody reads or writes with it.
+
+    Everything is in the database then, and nobody may write: readers use the database alone. A checkpoint must be the
+    last event, or a reader could have begun on a newer part of the log; `data_version` tells.
+    """
+    for _ in range(_TRIES):
+        (version,) = database.execute("PRAGMA data_version").fetchone()
+        busy, _, _ = database.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+        if busy:
+            return False
+        try:
+            database.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            return False
+        try:
+            if database.execute("PRAGMA data_version").fetchone()[0] != version:
+                continue
+            _overwrite_log(log)
+            return True
+        finally:
+            database.execute("ROLLBACK")
+    return False
+
+
+def _overwrite_log(log: Path) -> None:
+    """The head first: SQLite ignores a log without a head, but would use the start of one without an end."""
+    try:
+        file = os.open(log, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return
+    try:
+        if os.fstat(file).st_size:
+            overwrite(file, OVERWRITTEN)
+            os.ftruncate(file, 0)
+    finally:
+        os.close(file)
+
+
+def pack_overwritten(database: sqlite3.Connection, log: Path) -> bool:
+    """Rewrite the database without gaps, with zeros over its old content; False while another process reads.
+
+    A packed file is shorter, and its end would be cut off as it is. So a table of zeros first makes it longer, and
+    packing puts the table last: the end of the file is then zeros, and the second packing cuts off nothing else.
+    """
+    _empty_filler(database, log)
+    (pages,) = database.execute("PRAGMA page_count").fetchone()
+    (page,) = database.execute("PRAGMA page_size").fetchone()
+    (held,) = database.execute("SELECT payload_bytes + key_bytes FROM state").fetchone()
+    filler = max(0, pages - held // page) + 8  # so that the packed file is not shorter than this one
+    with writing(database, log):
+        database.execute("CREATE TABLE IF NOT EXISTS filler (zeros BLOB NOT NULL)")
+        database.execute("INSERT INTO filler VALUES (zeroblob(?))", (filler * page,))
+    try:
+        database.execute("VACUUM")
+        done = empty_log(database, log)
+    finally:
+        _empty_filler(database, log)
+    if done:  # else the zeros are not in the file yet, and old content would be cut off
+        database.execute("VACUUM")
+        done = empty_log(database, log)
+    return done
+
+
+def _empty_filler(database: sqlite3.Connection, log: Path) -> None:
+    """The table stays: without it all pages behind its first would move up, and the last one would be cut off."""
+    if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'filler'").fetchone():
+        with writing(database, log):
+            database.execute("DELETE FROM filler")
+
+
+def size_of(file: Path) -> int:
+    """A file's bytes; 0 when it does not exist."""
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def make_private(file: Path) -> bool:
+    """An empty database file with rights 0600 (SQLite gives its log the same), in a folder made with 0700.
+
+    Returns:
+        whether it was made now; False when it existed.
+    """
+    folder = file.parent
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700)
+        folder.chmod(0o700)  # whatever the umask
+    except FileExistsError:  # also when another process made it at the same time
+        if not folder.is_dir():
+            raise
+    try:
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return False
+    return True
+
+
+def cut_off(file: Path) -> int:
+    """The number of bytes missing at a database's end according to its head; only without a log.
+
+    https://www.sqlite.org/fileformat2.html#the_database_header
+    """
+    with file.open("rb") as opened:
+        head = opened.read(100)
+    if len(head) < 100 or head[24:28] != head[92:96]:  # the head does not have the size
+        return 0
+    page = int.from_bytes(head[16:18], "big")
+    wanted = int.from_bytes(head[28:32], "big") * (65536 if page == 1 else page)
+    return max(0, wanted - file.stat().st_size)

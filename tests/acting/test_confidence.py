@@ -1,8 +1,9 @@
-"""Overlays judged by truth and by mirroring, and the learned confidence: more agreement never means less of it."""
+"""How far what is seen can be trusted: overlays judged by truth and by mirroring, pictures unlike those of lessons."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -11,45 +12,58 @@ import numpy as np
 import pytest
 import torch
 
-from devmind.agent.agent import Agent
-from devmind.live.remembering.made_pictures import THINGS, picture_example, tiles
-from devmind.live.remembering.strangers import density_of_lessons
-from devmind.live.viewing import overlay_confidence
-from devmind.live.viewing.agreement import accuracy, agreement, back, mirrored
-from devmind.live.viewing.confidence import (
+from devmind.acting import confidence
+from devmind.acting.confidence import (
     DENSITY_SHRINKAGE,
-    Calibration,
-    Evidence,
+    FILE,
+    SENSE,
+    Confidence,
     LessonDensity,
-    Reliability,
-    TokenDensity,
-    gather,
-    learn,
+    accuracy,
+    agreement,
+    back,
     lesson_pictures,
-    look_at,
+    measure,
+    mirrored,
+    overlay_evidence,
     pooled,
+    read_confidence,
+    seal_confidence,
+    share_by_agreement,
+    true_rooms,
 )
-from devmind.live.viewing.corruptions import CORRUPTIONS, Rooms, corrupted_rooms, dead_leaves, pink
-from devmind.live.viewing.overlay_confidence import OverlayConfidence
-from devmind.raised import FOLDER
-from devmind.seeding import lesson_seeds
+from devmind.agent.agent import Agent
+from devmind.agent.batch import clip
+from devmind.agent.taps import Percepts
+from devmind.errors import CheckpointError
+from devmind.live.remembering.made_pictures import THINGS, picture_example, tiles
+from devmind.raised import FOLDER, raised
 from devmind.sessions.pictures import fovea
 from devmind.testing import tiny_agent
 from stages.reflex import parts
 from tests.agent.conftest import shake
 from tests.live import drawn_room
 
+FEW = 0.03
+
 
 @pytest.fixture(scope="module")
 def agent() -> Agent:
     born = tiny_agent()
     parts.admit(born)
-    return shake(born)
+    born.config.stages = ["reflex"]
+    return shake(born).eval()
 
 
 @pytest.fixture(scope="module")
-def rooms() -> Rooms:
-    return corrupted_rooms(lesson_seeds(30, "view test"), ("clean", "only pink"))
+def measured(agent: Agent) -> Confidence:
+    return measure(agent, FEW)
+
+
+def look_at(agent: Agent, before: np.ndarray, sight: np.ndarray) -> Percepts:
+    """The agent's percepts of pictures, each with the one before it."""
+    batch = clip({SENSE: torch.from_numpy(np.stack([before, sight], 1))})
+    return Percepts(agent.encode_batch(batch, [SENSE]).map(lambda x: x[:, 1]), {}, batch)
 
 
 def two_things() -> dict[str, np.ndarray]:
@@ -89,110 +103,102 @@ def test_rightness_of_known_overlays_has_its_known_value() -> None:
     assert accuracy("masks", {"masks": nothing}, half, seen["depth"]) is None
 
 
-def test_mirrored_output_equals_the_output_of_mirrored_pictures(agent: Agent, rooms: Rooms) -> None:
-    flipped = Rooms(rooms.before[:, :, ::-1], rooms.sight[:, :, ::-1], *(getattr(rooms, n) for n in (
-        "things", "depth", "shown", "kinds")))  # fmt: skip
-    found = mirrored(agent, "scene", look_at(agent, rooms))
+def test_mirrored_output_equals_the_output_of_mirrored_pictures(agent: Agent) -> None:
+    before, sight, _, _ = true_rooms(10)
+    flipped = look_at(agent, np.ascontiguousarray(before[:, :, ::-1]), np.ascontiguousarray(sight[:, :, ::-1]))
+    found = mirrored(agent, "scene", look_at(agent, before, sight))
     assert found is not None
     with torch.no_grad():
-        wanted = agent.run_heads(["scene"], look_at(agent, flipped).seen)["scene"]
+        wanted = agent.run_heads(["scene"], flipped.seen)["scene"]
     torch.testing.assert_close(found.mode(), wanted.mode(), atol=1e-5, rtol=1e-5)
     assert not torch.allclose(found.mode(), found.mode().flip(-1), atol=1e-3)
 
 
-def test_rooms_follow_their_seeds_and_requested_corruptions(rooms: Rooms) -> None:
-    again = corrupted_rooms(lesson_seeds(30, "view test"), ("clean", "only pink"))
-    assert np.array_equal(rooms.sight, again.sight)
-    assert np.array_equal(rooms.shown, rooms.kinds == "clean")
-    assert 0 < rooms.shown.sum() < len(rooms)
-    assert rooms.things.max() <= 8
-    changed = (rooms.before != rooms.sight).any((1, 2, 3))
-    assert changed[rooms.shown].any()
-    assert not changed[~rooms.shown].any()
-
-
-@pytest.mark.parametrize("kind", CORRUPTIONS)
-def test_every_corruption_except_clean_changes_a_picture(kind: str) -> None:
-    pair = np.random.default_rng(0).uniform(0, 255, (2, 64, 64, 3)).astype(np.float32)
-    spoilt = CORRUPTIONS[kind](pair, np.random.default_rng(1), 0.5)
-    assert spoilt.shape == pair.shape
-    assert np.array_equal(spoilt, pair) == (kind == "clean")
-
-
-def test_spectrum_of_made_pictures_falls_as_in_photographs() -> None:
-    for make in (dead_leaves, pink):
-        power = np.mean([np.abs(np.fft.rfft(make(np.random.default_rng(i))[..., 1])).mean(0) for i in range(8)], 0)
-        assert power[1:4].mean() > 4 * power[16:].mean()
+def test_rooms_with_truth_are_always_the_same_and_some_heads_turn() -> None:
+    before, sight, things, depth = rooms = true_rooms(20)
+    assert all(np.array_equal(one, other) for one, other in zip(rooms, true_rooms(20), strict=True))
+    assert 0 < things.max() <= 8
+    assert (depth > 0).all()
+    changed = (before != sight).any((1, 2, 3))
+    assert changed.any()
+    assert not changed.all()
 
 
 def test_learned_confidence_is_the_true_share_and_never_falls_with_agreement() -> None:
     rng = np.random.default_rng(0)
-    evidence = np.column_stack([rng.random(2000), rng.normal(0, 1, 2000)])
-    truth = 1 / (1 + np.exp(-(6 * evidence[:, 0] - 3 - evidence[:, 1])))
-    learned = Reliability.of(evidence, (rng.random(2000) < truth).astype(float))
-    found = np.array([learned.share(*row) for row in evidence])
+    agreed = rng.random(2000)
+    truth = 1 / (1 + np.exp(-(6 * agreed - 3)))
+    line = share_by_agreement(agreed, (rng.random(2000) < truth).astype(float))
+    found = np.interp(agreed, *line)
     assert np.abs(found - truth).mean() < 0.06
-    line = [learned.share(x, 0.0) for x in np.linspace(0, 1, 50)]
-    assert all(a <= b for a, b in pairwise(line))
-    assert learned.share(0.5, 2.0) < learned.share(0.5, -2.0)
-    backwards = Reliability.of(evidence, (rng.random(2000) < 1 - truth).astype(float))
-    assert backwards.share(1.0, 0.0) == pytest.approx(backwards.share(0.0, 0.0)), "evidence never counts the wrong way"
+    assert all(a <= b for a, b in pairwise(line[1].tolist()))
+    assert found.min() >= 0.0199
+    assert found.max() <= 0.9801, "never certain"
+    backwards = share_by_agreement(agreed, (rng.random(2000) < 1 - truth).astype(float))
+    assert np.interp(0.95, *backwards) - np.interp(0.05, *backwards) < 0.1, "evidence never counts the wrong way"
 
 
-def test_usual_tokens_have_a_small_distance() -> None:
-    rng = np.random.default_rng(0)
-    tokens = rng.normal(3, 2, (4000, 8))
-    density = TokenDensity.of(tokens)
-    assert abs(density.distance(tokens[:16])) < 0.5
-    assert density.distance(tokens[:16] + 8) > 1.5
-
-
-def test_untrained_head_that_agrees_with_itself_is_not_confident(rooms: Rooms) -> None:
+def test_untrained_head_that_agrees_with_itself_is_not_confident() -> None:
     born = tiny_agent()
     parts.admit(born)
-    evidence = Evidence.joined(list(gather(born.eval(), "scene", rooms)))
-    depth = evidence.kinds["depth"]
+    rooms = true_rooms(40)
+    depth = overlay_evidence(born.eval(), "scene", rooms)["depth"]
     assert (depth[:, 0] > 0.9).all(), "a constant answer is the same in every mirror"
-    calibration = learn("scene", evidence, rooms)
-    assert set(calibration.kinds) == {"depth"}, "it finds no thing, so nothing is known of its boxes"
-    percepts = look_at(born, rooms, 0, 1)
+    found = measure(born, FEW)
+    assert set(found.shares) == {"depth"}, "it finds no thing, so nothing is known of its boxes"
+    percepts = look_at(born, rooms[0][:1], rooms[1][:1])
     with torch.no_grad():
         seen = born.run_heads(["scene"], percepts.seen)["scene"].overlays()
-    assert calibration.confidences(born, percepts, seen)["depth"] < 0.7
+    assert found.of(born, "scene", percepts, rooms[1][0], seen)["depth"] < 0.7
 
 
-def test_stream_becomes_confident_in_seconds_and_another_encoder_is_judged_again(
-    agent: Agent, rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+def test_overlays_of_a_picture_unlike_lessons_have_no_confidence(agent: Agent, measured: Confidence) -> None:
+    before, sight, _, _ = true_rooms(10)
+    percepts = look_at(agent, before[:1], sight[:1])
+    with torch.no_grad():
+        seen = agent.run_heads(["scene"], percepts.seen)["scene"].overlays()
+    density = measured.density
+    far, near = (replace(measured, density=replace(density, bound=bound)) for bound in (0.0, np.inf))
+    assert all(share > 0 for share in near.of(agent, "scene", percepts, sight[0], seen).values())
+    shown = far.of(agent, "scene", percepts, sight[0], seen)
+    assert shown
+    assert not any(shown.values())
+
+
+def test_confidence_is_kept_with_the_agent_and_holds_for_its_eye_alone(
+    agent: Agent, measured: Confidence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overlay_confidence, "_rooms", lambda: rooms)
-    stream = OverlayConfidence(agent, "scene")
-    assert stream.wait(60)
-    percepts = look_at(agent, rooms, 0, 1)
-    monkeypatch.setattr(Calibration, "confidences", lambda self, *rest: {"depth": 0.9})
-    shown = [stream.see(percepts, {"depth": np.ones((64, 64))}, tick / 10)["depth"] for tick in range(100)]
-    assert shown[0] == shown[1] == 0
-    assert all(a <= b for a, b in pairwise(shown))
-    assert shown[9] < 0.7
-    assert shown[60] > 0.7
-    assert shown[-1] == pytest.approx(0.9, abs=0.02)
+    agent.save_pretrained(tmp_path)
+    assert read_confidence(tmp_path, agent) is None
+    seal_confidence(agent, tmp_path, measured)
+    found = read_confidence(tmp_path, Agent.from_pretrained(tmp_path))
+    assert found is not None
+    assert found.density.bound == measured.density.bound
+    assert np.array_equal(found.density.whitening, measured.density.whitening)
+    assert found.shares.keys() == measured.shares.keys()
+    assert all(np.array_equal(found.shares[kind], line) for kind, line in measured.shares.items())
     other = tiny_agent()
     parts.admit(other)
-    assert not stream.fits(other, "scene")
+    assert read_confidence(tmp_path, other) is None, "another eye"
     other.load_state_dict(agent.state_dict())
     with torch.no_grad():
         other.readout.add_(1.0)
-    assert stream.fits(other, "scene"), "the trunk has no part in it"
+    assert read_confidence(tmp_path, other) is not None, "the trunk has no part in it"
+    monkeypatch.setattr(confidence, "measure", lambda *given: pytest.fail("measured"))
+    other.config.stages = []
+    other.save_pretrained(tmp_path / "young")
+    seal_confidence(other, tmp_path / "young")
+    assert not (tmp_path / "young" / FILE).exists(), "it went through no stage"
+    (tmp_path / FILE).write_bytes(b"no tensors")
+    with pytest.raises(CheckpointError, match="damaged"):
+        read_confidence(tmp_path, agent)
 
 
-def test_close_cancels_a_running_calibration(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    rooms = corrupted_rooms(lesson_seeds(12, "many"), ("clean",))
-    monkeypatch.setattr(overlay_confidence, "_rooms", lambda: rooms)
-    monkeypatch.setattr(overlay_confidence, "gather", lambda *given: iter(lambda: None, 1))
-    stream = OverlayConfidence(agent, "scene")
-    assert not stream.wait(0.05)
-    stream.close()
-    assert not stream.wait(10)
-    assert not stream._thread.is_alive()
+def test_every_packaged_agent_brings_its_confidence() -> None:
+    for name, folder in raised().items():
+        found = read_confidence(folder, Agent.from_pretrained(folder))
+        assert found is not None, name
+        assert found.shares.keys() == {"boxes", "masks", "depth"}, name
 
 
 def test_distance_from_lessons_is_that_of_their_gaussian() -> None:
@@ -229,6 +235,28 @@ def test_pictures_of_lessons_are_of_both_kinds_and_always_the_same() -> None:
         np.array_equal(one, other) for one, other in zip(lesson_pictures(30, "test"), (rooms, near), strict=True)
     )
     assert not np.array_equal(lesson_pictures(30, "other")[1], near)
+
+
+def dead_leaves(rng: np.random.Generator) -> np.ndarray:
+    """Overlapping discs of similar colours and all sizes, float32 [64, 64, 3] in 0..255."""
+    middle, spread = rng.uniform(30, 220, 3), rng.uniform(10, 70)
+    picture = np.empty((64, 64, 3), np.uint8)
+    picture[:] = middle
+    for _ in range(rng.integers(20, 200)):
+        radius = min(40, 2 / max(rng.random(), 0.03))
+        colour = np.clip(middle + rng.normal(0, spread) + rng.normal(0, spread / 3, 3), 0, 255)
+        x, y = rng.integers(64, size=2)
+        cv2.circle(picture, (int(x), int(y)), int(radius), colour.tolist(), -1)
+    return picture.astype(np.float32)
+
+
+def pink(rng: np.random.Generator) -> np.ndarray:
+    """Noise with an amplitude that falls with frequency, mostly grey, float32 [64, 64, 3]."""
+    frequency = np.hypot(*np.meshgrid(np.fft.fftfreq(64), np.fft.fftfreq(64)))
+    white = np.fft.fft2(rng.normal(size=(3, 64, 64)))
+    noise = np.fft.ifft2(white / np.maximum(frequency, 1 / 64)).real
+    noise = noise[:1] + 0.3 * noise
+    return (128 + rng.uniform(20, 60) * noise / noise.std()).transpose(1, 2, 0).astype(np.float32)
 
 
 def from_elsewhere() -> dict[str, np.ndarray]:
@@ -293,9 +321,10 @@ def test_pictures_from_elsewhere_are_told_from_unused_rooms(monkeypatch: pytest.
     The floor is a Gaussian of eight numbers of the pixels, with a bound found in the same way.
     """
     agent = Agent.from_pretrained(FOLDER).eval()
-    density = density_of_lessons(agent)
-    assert density is not None
-    monkeypatch.setattr("devmind.live.viewing.confidence.lesson_seeds", lambda n, *names: 1_000_000 + np.arange(n))
+    measured = read_confidence(FOLDER, agent)
+    assert measured is not None
+    density = measured.density
+    monkeypatch.setattr("devmind.acting.confidence.lesson_seeds", lambda n, *names: 1_000_000 + np.arange(n))
     unused = lesson_pictures(600, "exam")
     monkeypatch.undo()
     elsewhere = {**from_elsewhere(), "a webcam": of_a_webcam(), **of_films(data_folder / "video")}
@@ -315,3 +344,38 @@ def test_pictures_from_elsewhere_are_told_from_unused_rooms(monkeypatch: pytest.
     rule_alarms, by_rule = flagged(by_pixels, rule)
     assert np.mean(list(found.values())) > np.mean(list(by_rule.values())), by_rule
     print(f"unused rooms {false_alarms} (rule {rule_alarms}); elsewhere {found} (rule {by_rule})")
+
+
+@pytest.mark.slow
+def test_overlays_that_are_shown_are_right_in_unused_rooms_and_behind_bad_cameras(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = Agent.from_pretrained(FOLDER).eval()
+    measured = read_confidence(FOLDER, agent)
+    assert measured is not None
+    monkeypatch.setattr("devmind.acting.confidence.lesson_seeds", lambda n, *names: 2_000_000 + np.arange(n))
+    before, sight, things, depth = true_rooms(100)
+    rng = np.random.default_rng(4)
+    ways: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "clean": lambda pictures: pictures,
+        "noise": lambda pictures: pictures + rng.normal(0, 30, pictures.shape),
+        "blur": lambda pictures: np.stack([cv2.GaussianBlur(one, (0, 0), 1.5) for one in pictures]),
+        "light": lambda pictures: 128 + (pictures - 128) * 0.5 + 40,
+        "leaves": lambda pictures: 0.6 * pictures + 0.4 * dead_leaves(rng),
+    }
+    right: dict[str, list[float]] = {}
+    for way, spoil in ways.items():
+        pair = [np.clip(spoil(one.astype(np.float32)), 0, 255).astype(np.uint8) for one in (before, sight)]
+        shown = 0
+        for row in range(len(sight)):
+            percepts = look_at(agent, *(one[row : row + 1] for one in pair))
+            with torch.no_grad():
+                seen = agent.run_heads(["scene"], percepts.seen)["scene"].overlays()
+            for kind, share in measured.of(agent, "scene", percepts, pair[1][row], seen).items():
+                if share >= 0.7:
+                    shown += 1
+                    judged = accuracy(kind, seen, things[row], depth[row])
+                    right.setdefault(kind, []).append(0.0 if judged is None else judged)
+        assert way != "clean" or shown >= 150, "half of them, where the agent is at home"
+    print({kind: (len(found), float(np.mean(found))) for kind, found in right.items()})
+    assert all(np.mean(found) >= 0.75 for found in right.values())

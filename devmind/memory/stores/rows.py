@@ -1,51 +1,78 @@
-"""Rows of the SQLite store as entries and columns; checksums are compared on reading."""
+"""What every database of memories shares: rows as entries and columns, filters as SQL, and checksums (CRC-32 of zlib).
+
+Checksums cover the values, not a database's bytes, and are compared on reading: damage on a disk is reported and never
+believed.
+"""
 
 from __future__ import annotations
 
-import sqlite3
 import struct
+import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from devmind.errors import StoreError
-from devmind.memory.entry import Entry, Key, Pointer
+from devmind.memory.entry import Entry, Filters, Key, Pointer, searchable
 from devmind.memory.payload import unpack
-from devmind.memory.stores.checksums import VECTOR, facts_checksum, features_checksum, key_checksum, payload_checksum
-from devmind.memory.stores.sql import array, as_pointer
-from devmind.memory.stores.sqlite_search import put_text
 from devmind.memory.tables import Facts, KeyRows
 
-COLUMNS = (
-    "id, time_s, importance, name, session, tick, session_identity, span, recalled, recalled_s, checksum, "
-    "payload_checksum"
-)
-ALL = "WHERE TRUE"
+KEPT_DELETIONS = 100_000
+
+VECTOR = np.dtype("<f4")
+_NUMBERS = struct.Struct("<dd")
+
+
+def facts_checksum(number: int, time_s: float, importance: float, name: str | None, pointer: Pointer | None) -> int:
+    """Of an entry without its keys, its payload and the counts of its recalls; 0..2^32-1."""
+    where: list[str | None] = [None] * 3 if pointer is None else [pointer.session, str(pointer.tick), pointer.identity]
+    where += [str(pointer.span)] if pointer is not None and pointer.span else []  # older entries have none
+    texts = [str(number), name, *where]
+    head = b"\0".join(b"\1" if text is None else text.encode("utf-8", "surrogatepass") for text in texts)
+    return zlib.crc32(head, zlib.crc32(_NUMBERS.pack(time_s, importance)))
+
+
+def payload_checksum(facts_sum: int, payload: bytes) -> int:
+    """Of a payload, bound to its entry by the entry's checksum."""
+    return zlib.crc32(payload, facts_sum)
+
+
+def search_checksum(text: bytes, number: int) -> int:
+    """Of the name or text by which entry `number` is found, in UTF-8; 0..2^32-1."""
+    return zlib.crc32(text, number & 0xFFFFFFFF)
+
+
+def key_checksum(number: int, sense: str, encoder: str, vector: bytes) -> int:
+    """Of the key of entry `number` (little-endian float32); 0..2^32-1."""
+    return zlib.crc32(vector, zlib.crc32(f"{number}\0{sense}\0{encoder}".encode()))
+
+
+def features_checksum(key_sum: int, features: bytes | None) -> int:
+    """Of features, bound to their key by the key's checksum."""
+    return zlib.crc32(features or b"", key_sum)
+
+
+def key_parts(number: int, sense: str, key: Key) -> tuple[bytes, int, bytes | None, int]:
+    """A key as a store keeps it: vector, its checksum, features or None, their checksum."""
+    vector = key.vector.astype(VECTOR).tobytes()
+    features = None if key.features is None else key.features.astype(VECTOR).tobytes()
+    own = key_checksum(number, sense, key.encoder, vector)
+    return vector, own, features, features_checksum(own, features)
+
+
+def as_pointer(session: str | None, tick: int | None, identity: str | None, span: int = 0) -> Pointer | None:
+    """A pointer from its columns."""
+    return None if session is None or tick is None else Pointer(session, tick, identity or "", span)
+
+
+def array(blob: bytes) -> np.ndarray:
+    """A vector kept as little-endian float32."""
+    return np.frombuffer(blob, VECTOR).astype(np.float32)
+
+
 MENDED_BY = "'devmind memory check --mend' deletes it and keeps the rest"
-
-
-def read_entries(database: sqlite3.Connection, condition: str, values: Sequence[object], payloads: bool) -> list[Entry]:
-    """Entries that pass a condition (a WHERE clause), the oldest number first.
-
-    Raises:
-        StoreError: one is damaged.
-    """
-    statement = f"SELECT {COLUMNS}, {'payload' if payloads else 'NULL'} FROM entries {condition} ORDER BY id"
-    rows = database.execute(statement, values).fetchall()
-    if condition == ALL:
-        count_all(database, "entries", len(rows))
-    keys: dict[int, dict[str, Key]] = {row[0]: {} for row in rows}
-    for row in database.execute(
-        "SELECT entry, sense, encoder, vector, checksum, features, features_checksum FROM keys WHERE entry IN "
-        f"(SELECT id FROM entries {condition})",
-        values,
-    ):
-        keys_of(keys, row[0])[row[1]] = read_key(row)
-    if condition == ALL:
-        count_all(database, "keys", sum(map(len, keys.values())))
-    return [as_entry(row, keys[row[0]]) for row in rows]
 
 
 def keys_of(keys: dict[int, dict[str, Key]], number: int) -> dict[str, Key]:
@@ -55,27 +82,6 @@ def keys_of(keys: dict[int, dict[str, Key]], number: int) -> dict[str, Key]:
             f"The memory is damaged: a key of entry {number} is there, but the entry is missing. {MENDED_BY}."
         )
     return keys[number]
-
-
-def add_entry(database: sqlite3.Connection, entry: Entry, payload: bytes, change: int) -> int:
-    """Write an entry without its keys as part of a change; returns its number. Inside a transaction."""
-    entry = plain(entry)
-    pointer = entry.pointer
-    cursor = database.execute(
-        "INSERT INTO entries (time_s, importance, name, payload, session, tick, session_identity, span, "
-        "recalled, recalled_s, changed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            entry.time_s, entry.importance, entry.name, payload, pointer and pointer.session,
-            pointer and pointer.tick, pointer and pointer.identity, pointer.span if pointer else 0, entry.recalled,
-            entry.recalled_s, change,
-        ),
-    )  # fmt: skip
-    number = int(cursor.lastrowid or 0)
-    own = facts_checksum(number, entry.time_s, entry.importance, entry.name, pointer)
-    sums = own, payload_checksum(own, payload), number
-    database.execute("UPDATE entries SET checksum = ?, payload_checksum = ? WHERE id = ?", sums)
-    put_text(database, number, entry)
-    return number
 
 
 def plain(entry: Entry) -> Entry:
@@ -134,11 +140,6 @@ def _compare(number: Any, time_s: Any, importance: Any, name: Any, pointer: Poin
         raise damaged(number, "when it was written, its importance, its name or its pointer")
 
 
-def count_all(database: sqlite3.Connection, what: str, found: int) -> None:
-    """StoreError unless so many 'entries' or 'keys' were written: a damaged page may hide others."""
-    compare_count(what, found, database.execute(f"SELECT {what} FROM state").fetchone()[0])
-
-
 def compare_count(what: str, found: int, wanted: int) -> None:
     """StoreError unless the number found equals the store's total."""
     if found != wanted:
@@ -151,18 +152,6 @@ def compare_count(what: str, found: int, wanted: int) -> None:
 def damaged(number: object, what: str) -> StoreError:
     """A sentence on an entry that differs from what was written."""
     return StoreError(f"Entry {number} of the memory is damaged: {what} is not as it was written. {MENDED_BY}.")
-
-
-def read_facts(database: sqlite3.Connection, condition: str, values: Sequence[object]) -> Facts:
-    """Facts of the entries that pass a condition; StoreError when one is damaged."""
-    rows = database.execute(
-        "SELECT id, time_s, importance, name, recalled, recalled_s, length(payload), changed, session, tick, "
-        f"session_identity, span, checksum FROM entries {condition} ORDER BY id",
-        values,
-    ).fetchall()
-    if condition == ALL:
-        count_all(database, "entries", len(rows))
-    return as_facts(rows)
 
 
 def as_facts(rows: Sequence[tuple[Any, ...]]) -> Facts:
@@ -206,3 +195,35 @@ def read_keys(rows: Iterable[tuple[int, str, str, bytes, int]]) -> dict[str, Key
         matrix = np.frombuffer(b"".join(vectors), VECTOR).astype(np.float32).reshape(-1, 64)
         found[sense] = KeyRows(np.array(ids, np.int64), matrix, np.array(sums, np.int64), encoder)
     return found
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault, as a sentence; with the entry that must be deleted, if there is one."""
+
+    sentence: str
+    entry: int | None = None
+
+
+EVERYTHING = "TRUE"
+"""The condition of filters that pass everything."""
+
+
+def condition(filters: Filters, mark: str, find: str) -> tuple[str, list[object]]:
+    """The condition and its values.
+
+    Args:
+        mark: the placeholder for a value.
+        find: a function of a text and the wanted text, above 0 where it is found.
+    """
+    conditions = {
+        f"name = {mark}": filters.name,
+        f"time_s >= {mark}": filters.since_s,
+        f"time_s < {mark}": filters.until_s,
+        f"{find}(text, {mark}) > 0": None if filters.words is None else searchable(filters.words),
+        f"session_identity = {mark}": filters.session,
+    }
+    used = {text: value for text, value in conditions.items() if value is not None}
+    texts = [*used, *([] if filters.named is None else [f"name IS {'NOT ' if filters.named else ''}NULL"])]
+    texts += [] if filters.says is None else [f"text {'<>' if filters.says else '='} ''"]
+    return " AND ".join(texts) or EVERYTHING, list(used.values())
