@@ -53,7 +53,7 @@ BELOW_RUNNER = BASE | BELOW_EXAM | EXAM | {"feed", "checkpointing", "raised", "r
 EVERYTHING = BELOW_RUNNER | RUNNER | {"live", "testing", "datasets", "scaffold"}
 
 COMMANDS = frozenset({f"cli.{part}" for part in ("agents", "house", "options", "paths", "serving", "show")})
-"""Helpers of commands, for agents, errors, options, paths, pages and output; commands of stages may import them, too."""
+"""Helpers of commands, for agents, errors, options, paths, pages and output; commands of stages may import them too."""
 
 ROOMS: Mapping[str, frozenset[str]] = {
     "errors": frozenset(),
