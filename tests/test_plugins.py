@@ -93,7 +93,7 @@ def test_plugin_that_exits_at_import_is_named_as_broken(tmp_path, monkeypatch):
     assert "The plugin 'bad' (their_script:Stage of devmind-bad 1.0) cannot be loaded" in result.stderr
     assert "sys.exit(3)" in result.stderr
     assert "The plugin 'worse'" in result.stderr
-    assert "reflex" in devmind_in(tmp_path, "stage", "list").stdout
+    assert "reflex" in devmind_in(tmp_path, "stage", "show").stdout
     for words in (["stage", "exam", "worse"], ["worst"]):
         one = devmind_in(tmp_path, *words)
         assert (one.returncode, "cannot be loaded" in one.stderr) == (2, True), (words, one.stderr)
@@ -122,7 +122,7 @@ def test_system_library_that_is_missing_is_named_in_one_sentence(tmp_path):
     (tmp_path / "cv2.py").write_text(f"raise ImportError({said!r}, name='cv2')\n")
     (tmp_path / "red.png").write_bytes(b"\x89PNG")
     sentence = "OpenCV cannot be loaded: the system lacks libGL.so.1. On Debian and Ubuntu: apt install libgl1.\n"
-    for words in (["session", "import", "red.png", "--out", "red.mcap"], ["stage", "describe", "reflex"]):
+    for words in (["session", "import", "red.png", "--out", "red.mcap"], ["stage", "show", "reflex"]):
         result = devmind_in(tmp_path, *words)
         assert (result.returncode, result.stderr.endswith(sentence)) == (2, True), (words, result.stderr)
     code = "from devmind.cli.machine import opencv; print(opencv())"

@@ -57,7 +57,7 @@ def replay(path: str | Path) -> Iterator[Step]:
 
 
 def describe(path: str | Path) -> dict[str, Any]:
-    """The output of `devmind session info`: counts, shapes, rate, notes, whether it was cut; all parts as one."""
+    """The output of `devmind session show`: counts, shapes, rate, notes, whether it was cut; all parts as one."""
     sessions = open_parts(path)
     infos = [session.info() for session in sessions]
     whole = dict(infos[0])

@@ -1,4 +1,4 @@
-"""`devmind sensors list`: this machine's cameras and microphones, and what to type for each."""
+"""`devmind sensors`: this machine's cameras and microphones, and what to type for each."""
 
 from __future__ import annotations
 

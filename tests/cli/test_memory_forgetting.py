@@ -1,4 +1,4 @@
-"""`devmind memory forget` and `devmind forget`: what is counted, what is refused, and what another reader keeps."""
+"""`devmind memory forget`: what is counted, what is refused, and what another reader keeps."""
 
 from __future__ import annotations
 

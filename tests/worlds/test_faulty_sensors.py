@@ -98,7 +98,7 @@ def run(nose, tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["fails", "none", "text"])
 def test_sensors_test_and_record_end_with_a_sentence(run, kind):
     for words in (
-        ("sensors", "test", f"nose={kind}", "--seconds", "0.5"),
+        ("sensors", f"nose={kind}", "--seconds", "0.5"),
         (
             "session",
             "record",
@@ -109,8 +109,8 @@ def test_sensors_test_and_record_end_with_a_sentence(run, kind):
             "none",
             "--sensor",
             f"nose={kind}",
-            "--seconds",
-            "1",
+            "--set",
+            "seconds=1",
         ),
     ):
         ended = run(*words)
@@ -120,7 +120,7 @@ def test_sensors_test_and_record_end_with_a_sentence(run, kind):
 
 
 def test_sensor_that_cannot_be_opened_ends_with_a_sentence(run):
-    tested = run("sensors", "test", "nose=shut", "--seconds", "0.5")
+    tested = run("sensors", "nose=shut", "--seconds", "0.5")
     assert tested.exit_code == 1
     assert "The sensor 'nose' cannot be opened: OSError: no such device." in " ".join(tested.output.split())
     recorded = run("session", "record", "x.mcap", "--camera", "none", "--mic", "none", "--sensor", "nose=shut")
@@ -129,6 +129,6 @@ def test_sensor_that_cannot_be_opened_ends_with_a_sentence(run):
 
 
 def test_sensor_whose_enter_gives_nothing_is_tested(run):
-    tested = run("sensors", "test", "nose", "--seconds", "0.5")
+    tested = run("sensors", "nose", "--seconds", "0.5")
     assert tested.exit_code == 0, tested.output
     assert "3 float32" in tested.output
