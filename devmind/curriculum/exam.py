@@ -244,7 +244,7 @@ def in_parts(exam: Callable[P, Parts]) -> Callable[P, Exam]:
     @wraps(exam)
     def held(*args: P.args, **kwargs: P.kwargs) -> Exam:
         parts = exam(*args, **kwargs)
-        measures = next(parts, ())
+        measures = next(parts, [])
         return Exam(measures, cache(lambda: next(parts, measures)))
 
     return held

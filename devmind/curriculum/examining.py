@@ -61,11 +61,7 @@ def _measure_result(measure: Measure, decision: Decision | None, resamples: int)
 
 
 def hold(skill: Skill, agent: Agent, context: Context) -> Exam:
-    """Hold a skill's exam within an `examination`.
-
-    Raises:
-        ExamError: it gave something else than an Exam.
-    """
+    """A skill's exam, held within an `examination`; ExamError if it is none."""
     exam = skill.examine(agent, context)
     if not isinstance(exam, Exam):
         raise ExamError(

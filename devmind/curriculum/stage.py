@@ -95,9 +95,7 @@ class Context:
         return found
 
     def episodes(self, n: int, glimpse_of: int | None = None) -> int:
-        """The number of episodes of an exam of `n` in this configuration, at least 8; a glimpse has a fifth of them, or
-        of `glimpse_of`.
-        """
+        """The episodes of an exam of `n` in this configuration, at least 8; a glimpse: a fifth, or of `glimpse_of`."""
         whole = n if glimpse_of is None or self.one_in == 1 else glimpse_of
         return max(8, self.scaled(whole) // self.one_in)
 

@@ -37,10 +37,12 @@ def examine(agent: Agent, context: Context) -> Parts:
     judge = Judge(agent, TICTACTOE)
     choice = played(game, judge, SIMULATIONS, rows)
     chance = game.best[rows].sum(-1) / (game.child[rows] >= 0).sum(-1)
+    right = game.best[rows, choice[rows]]
     optimal = Measure(
         "tictactoe",
         "value-optimal",
-        game.best[rows, choice[rows]],
+        right,
+        rows={TAUGHT: float(right.mean())},
         chance=float(chance.mean()),
         exhaustive=True,
         reference="perfect play: a solver of the whole game",
@@ -49,10 +51,12 @@ def examine(agent: Agent, context: Context) -> Parts:
     if not whole:
         yield [optimal]
         return
+    not_lost = unlost(game, choice)
     games = Measure(
         "tictactoe/games",
         "not lost",
-        unlost(game, choice),
+        not_lost,
+        rows={TAUGHT: float(not_lost.mean())},
         chance=float(np.mean([(game.endings(side=side) >= 0).mean() for side in (0, 1)])),
         exhaustive=True,
         reference="perfect play never loses",

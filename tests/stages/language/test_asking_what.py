@@ -58,7 +58,7 @@ def test_asking_exactly_about_untaught_things_is_right_and_the_reverse_is_wrong(
 
     monkeypatch.setattr(TaughtLives, "answered", answered)
     with examination(agent):
-        (measure,) = asking.measures(agent, context, "full")
+        (measure,) = asking.examine(agent, context).in_full()
     assert (measure.score, measure.chance, measure.n) == (score, 0.5, 40)
     assert measure.rows["asked about things that were never named"] == float(knows > 0)
     assert measure.rows["asked about things that were named once"] == float(knows < 0)
@@ -85,7 +85,7 @@ def test_an_agent_without_the_heads_is_not_examined(context: Context) -> None:
     agent.add_encoder("sight")
     parts.admit(agent)
     agent.heads.pop(RECOGNISED)
-    assert asking.measures(agent.eval(), context, "full") == []
+    assert asking.examine(agent.eval(), context).in_full() == []
 
 
 def test_the_threshold_is_the_best_one_and_an_untaught_thing_fits_nothing() -> None:

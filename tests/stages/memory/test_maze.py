@@ -107,7 +107,7 @@ def test_rows_report_the_sizes_that_lessons_lack(tmp_path, monkeypatch):
     """A player that always goes left wins half of them at any size."""
     context = tiny_context(tmp_path)
     monkeypatch.setattr(exam.short_term, "agent_policy", lambda agent, short_term=True: exam.straight_on(LEFT))
-    small, large = (exam._measure(None, context, "full", name, "") for name in (exam.S7, exam.S13))
+    small, large = (exam._exam(None, context, name, "").in_full()[0] for name in (exam.S7, exam.S13))
     told = {name: value for name, value in large.rows.items() if "lessons have none" in name}
     assert told == {f"all {n} rooms of size {size}, of which lessons have none": 0.5 for size, n in ((9, 24), (11, 32))}
     assert not [name for name in small.rows if "lessons have none" in name]

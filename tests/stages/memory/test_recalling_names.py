@@ -367,7 +367,7 @@ def test_the_exam_splits_names_by_whether_lessons_paired_them_with_the_colour(
     told = {f"of names with a colour {LEFT_OUT}, n {n}": 1.0, f"of names with a colour {SHOWN}, n {80 - n}": 0.0}
     for met, rows in (([*WITHOUT, PAIRS], told), ([PAIRS], {}), (list(WITHOUT), {})):
         agent.config.trained_on = met
-        assert exam._measure("recall", agent, of, "said", calm[of.answer], True, "").rows == rows
+        assert exam._exam("recall", agent, of, "said", calm[of.answer], "").in_full()[0].rows == rows
     assert next(one for one in lessons(context) if one.name == "recall").learns_from == (PAIRS,)
 
 

@@ -132,7 +132,7 @@ def test_the_learned_model_keeps_the_pole_up_longer(tmp_path: Path) -> None:
     agent, context = tiny_agent(), tiny_context(tmp_path)
     parts.admit(agent)
     agent.config.stages = ["reasoning"]
-    floor = exam._cartpole(agent, context).alone()
+    (floor,) = exam._cartpole(agent, context).alone()
     drills = {"cartpole": Drill(rows=8, ticks=12, capacity=300, steps=6, batch=64)}
     learner = DreamLearner(agent, context, drills, learning_rate=2e-3)
     learner.steps, losses = 60, []
@@ -141,7 +141,7 @@ def test_the_learned_model_keeps_the_pole_up_longer(tmp_path: Path) -> None:
             float(learner.update({"world": "cartpole", "rows": 64, "update": step}, step).get("cartpole/reward", 1))
         )
     assert losses[-1] < 0.1  # it predicts falling
-    taught = exam._cartpole(agent.eval(), context).alone()
+    (taught,) = exam._cartpole(agent.eval(), context).alone()
     assert taught.score > 2 * floor.score
     assert (taught.episodes == floor.episodes).all()
 
@@ -178,7 +178,7 @@ def examined(patch: pytest.MonkeyPatch, folder: Path, agent: Agent, shuffled: bo
         return choice
 
     patch.setattr(exam, "_played", tell)
-    found = exam._games(agent, tiny_context(folder), "full")
+    found = exam._games(agent, tiny_context(folder)).in_full()
     return {one.name: one.score for one in found}
 
 

@@ -36,11 +36,11 @@ def test_known_outcomes_reach_the_ceiling_and_shuffled_answers_fall_to_the_floor
         return values[best[seed, rate]]
 
     monkeypatch.setattr(exam, "effectiveness", knowing)
-    found = exam._tileworld(None, context).alone()  # type: ignore[arg-type]
+    (found,) = exam._tileworld(None, context).alone()  # type: ignore[arg-type]
     assert found.score == pytest.approx(found.ceiling)
     shuffle = dict(zip(best, np.random.default_rng(0).permutation(list(best.values())), strict=True))
     monkeypatch.setattr(exam, "effectiveness", lambda agent, *one: live(*one, Forced(str(shuffle[one])))[0])
-    told = exam._tileworld(None, context).in_full()  # type: ignore[arg-type]
+    (told,) = exam._tileworld(None, context).in_full()  # type: ignore[arg-type]
     assert told.interval()[0] <= max(told.floors.values()) + 0.02 * told.ceiling
     assert not exam.GATE.judge({exam.NAME: told}).passed
 
@@ -131,7 +131,7 @@ def test_the_lesson_teaches_bold_plans_where_little_changes(tmp_path: Path) -> N
         learner.update(batch, update)
     learner.end()
     with examination(agent.eval()):
-        found = exam._tileworld(agent, context).in_full()
+        (found,) = exam._tileworld(agent, context).in_full()
     assert found.interval()[0] > max(found.floors[exam.BOLD], found.floors[exam.CAUTIOUS])
     worth = [exam.worths(agent, np.array([changes, 0.4, 0.5], np.float32)) for changes in (-3.0, -0.5)]
     assert worth[0][0] > worth[0][1]
