@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from devmind.acting.confidence import SENSE, Confidence, Overlays
 from devmind.agent.agent import Agent
 from devmind.live.loop import Tick
@@ -38,7 +40,8 @@ class OverlayConfidence:
             passed_s = min(max(0.0, time_s - self._last_s), LONGEST_PAUSE_S)
             self._last_s = time_s
             weight = 1 - math.exp(-passed_s / MEMORY_S)
-            shares = self.measured.of(self.agent, self.head, tick.percepts, tick.moment.senses[SENSE], seen)
+            picture = np.asarray(tick.moment.senses[SENSE])
+            shares = self.measured.of(self.agent, self.head, tick.percepts, picture, seen)
             for kind, share in shares.items():
                 before = self._now.get(kind, 0.0)
                 self._now[kind] = before + weight * (share - before)

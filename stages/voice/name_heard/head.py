@@ -15,8 +15,8 @@ from torch.nn import functional as F
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
 from devmind.agent.taps import Tapped
+from stages.voice.bodies import since_begun
 from stages.voice.ear import TOKENS
-from stages.voice.pooling import since_begun
 
 PICTURES = 4
 """Pictures in a view: top left, top right, bottom left, bottom right."""

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
 from devmind.agent.taps import Tapped
+from stages.voice.bodies import since_begun
 from stages.voice.ear import MEL, SCALE, SHIFT
-from stages.voice.pooling import since_begun
 
 _MOST_WEIGHT = 4.0
 _LEAST_VARIANCE = 1e-2

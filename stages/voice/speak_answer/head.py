@@ -17,10 +17,9 @@ from devmind.agent.output import Categorical
 from devmind.agent.rows import chosen
 from devmind.agent.taps import Tapped
 from stages.voice.arc import in_order, in_time
-from stages.voice.bodies import body
+from stages.voice.bodies import body, since_begun
 from stages.voice.codec import SIZE, TOKENS, codes_of, quantised
 from stages.voice.ear import TOKENS as HEARD
-from stages.voice.pooling import since_begun
 from stages.voice.say.head import MANNER, MOMENTS
 
 FORM, COLOUR, THINGS = "form", "colour", "things"
