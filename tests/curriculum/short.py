@@ -1,10 +1,10 @@
 """The installed stages, shortened for childhoods that are killed again and again; nothing in them is simulated.
 
-Every lesson of every stage runs for `STEPS` steps, with its own learner, batches and rehearsals. Only short exams are
-held, and only of the agent, without floors. One batch of each earlier lesson shows that earlier stages are untouched.
-The speed of the machine is not measured, because only the forecast depends on it. Nothing waits for the disk, because
-a kill loses no written data. `installed` replaces the stages by their short versions in processes with its
-environment.
+Some lessons of every stage run for `STEPS` steps, with their own learners, batches and rehearsals; that each lesson of
+all goes on exactly where it was is a law of its stage (`check_learner`). Only short exams are held, and only of the
+agent, without floors. One batch of each earlier lesson shows that earlier stages are untouched. The speed of the
+machine is not measured, because only the forecast depends on it. Nothing waits for the disk, because a kill loses no
+written data. `installed` replaces the stages by their short versions in processes with its environment.
 """
 
 from __future__ import annotations
@@ -35,11 +35,22 @@ EXAMS = frozenset(
     }
 )
 """Examined skills; each stage has at least one."""
+LESSONS = frozenset(
+    {
+        *("perceive", "motor", "together"),
+        *("fetch", "tests", "match"),
+        *("read", "call"),
+        *("navigate", "othello", "explain"),
+        *("route", "criticise"),
+        *("sounds", "words"),
+    }
+)
+"""Taught lessons; each stage has at least two, and what trains the trunk rehearses what came before."""
 OPTIONS = ("--set", "exam.episodes_scale=0.01")
 
 
 class Short:
-    """A stage with a few steps of each lesson and some of its exams; everything else is unchanged."""
+    """A stage with a few steps of some lessons and some of its exams; everything else is unchanged."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -49,14 +60,16 @@ class Short:
         return getattr(self.stage, name)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """All of them."""
+        """Those of `LESSONS`."""
         return [
             replace(
                 lesson,
                 steps=min(STEPS, lesson.steps),
                 skills=tuple(skill for skill in lesson.skills if skill in EXAMS),
+                rehearses=tuple(name for name in lesson.rehearses if name in LESSONS),
             )
             for lesson in self.stage.lessons(context)
+            if lesson.name in LESSONS
         ]
 
 

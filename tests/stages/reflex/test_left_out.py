@@ -80,31 +80,29 @@ def test_rows_split_values_by_the_tone_of_the_sounding_thing(level: str, agent: 
 
 
 def test_exams_of_sounds_have_tone_rows_for_arc_and_trunk(agent: Agent, context: Context) -> None:
+    agent.config.trained_on = list(WITHOUT)
+    with torch.no_grad():
+        measures = [
+            *hear.examine_sounds(agent, context).in_full(),
+            *orient._orient(agent, context, "sound")[0].in_full(),
+        ]
     heard = {"hear/sounds", "hear/sounds/hear_trunk", "orient/sound", "orient/sound/look_trunk"}
-    for met, told in (([GROUP], 0), (list(WITHOUT), 2)):
-        agent.config.trained_on = met
-        with torch.no_grad():
-            measures = [
-                *hear.examine_sounds(agent, context).in_full(),
-                *orient._orient(agent, context, "sound")[0].in_full(),
-            ]
-        assert {measure.name for measure in measures} == heard
-        for measure in measures:
-            assert len([name for name in measure.rows if name.startswith("of tones")]) == told, measure.name
+    assert {measure.name for measure in measures} == heard
+    for measure in measures:
+        assert len([name for name in measure.rows if name.startswith("of tones")]) == 2, measure.name
 
 
 @pytest.mark.parametrize("examine", [bind.examine, orient.examine, reach.examine, track.examine])
 def test_exams_of_sight_have_look_rows_for_arc_and_trunk(examine, agent: Agent, context: Context) -> None:  # type: ignore[no-untyped-def]
     unseen = ("orient/sound", "orient/sound/look_trunk", orient.REST, f"{orient.REST}/look_trunk", orient.MEMORY)
-    for met, told in (([], 0), ([GROUP], 2)):
-        agent.config.trained_on = met
-        with torch.no_grad():
-            measures = examine(agent, context).in_full()
-        for measure in measures:
-            rows = [name for name in measure.rows if name.startswith("of looks")]
-            assert len(rows) == (told if measure.name not in unseen else 0), measure.name
-            if rows:
-                n = [int(name.rsplit(" ", 1)[1]) for name in rows]
-                assert sum(n) == measure.n
-                mean = sum(count * measure.rows[name] for count, name in zip(n, rows, strict=True)) / measure.n
-                assert mean == pytest.approx(measure.values.mean())
+    agent.config.trained_on = [GROUP]
+    with torch.no_grad():
+        measures = examine(agent, context).in_full()
+    for measure in measures:
+        rows = [name for name in measure.rows if name.startswith("of looks")]
+        assert len(rows) == (2 if measure.name not in unseen else 0), measure.name
+        if rows:
+            n = [int(name.rsplit(" ", 1)[1]) for name in rows]
+            assert sum(n) == measure.n
+            mean = sum(count * measure.rows[name] for count, name in zip(n, rows, strict=True)) / measure.n
+            assert mean == pytest.approx(measure.values.mean())
