@@ -1,4 +1,7 @@
-"""Plugins are found by entry point and loaded only when used; the built-in ones are found in the same way."""
+"""Plugins are found by entry point and loaded only when used; the built-in ones are found in the same way.
+
+A stage's own encoders and heads need no entry points: the literal `part_classes` of its class names them.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,11 @@ import ast
 import importlib.util
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
@@ -28,7 +32,7 @@ def kind_of(group: str) -> str:
 
 @dataclass(frozen=True)
 class Plugin:
-    """One entry point of one group and the distribution that it comes from.
+    """One entry point of one group, or one part that a stage names, and the distribution that it comes from.
 
     Attributes:
         rivals: other distributions that have another plugin of this name in the group.
@@ -74,12 +78,15 @@ class Plugin:
         return tuple(name for name in names if name) if all(names) else ()
 
     def _source(self) -> ast.Module:
-        """The module's syntax; an empty one if its file cannot be read."""
-        try:
-            spec = importlib.util.find_spec(self.value.partition(":")[0])
-            return ast.parse(Path(spec.origin).read_bytes()) if spec and spec.origin else ast.parse("")
-        except (Exception, SystemExit):  # a module in a package: its package is imported
-            return ast.parse("")
+        """The module's syntax, nothing imported, not even its packages; an empty one if its file cannot be read."""
+        top, *inner = self.value.partition(":")[0].split(".")
+        with suppress(Exception):
+            spec = importlib.util.find_spec(top)
+            for name in inner:
+                spec = PathFinder.find_spec(name, spec.submodule_search_locations) if spec else None
+            if spec and spec.origin:
+                return ast.parse(Path(spec.origin).read_bytes())
+        return ast.parse("")
 
     def _defined(self, tree: ast.Module) -> ast.ClassDef | ast.FunctionDef | None:
         """The definition of the plugin's object."""
@@ -199,15 +206,25 @@ def _points(group: str) -> EntryPoints:
         return entry_points(group=group)
 
 
+def _installed(group: str) -> Iterator[Plugin]:
+    """The plugins that packages name: by entry points, and parts by the tables of their stages, too."""
+    for point in _points(f"devmind.{group}"):
+        dist = point.dist
+        yield Plugin(group, point.name, point.value, dist.name if dist else "unknown", dist.version if dist else "?")
+    for stage in _scan("stages").values() if group == "parts" else ():
+        table = stage.literal("part_classes")
+        for name, value in table.items() if isinstance(table, dict) else ():
+            if isinstance(name, str) and isinstance(value, str):
+                yield replace(stage, group=group, name=name, value=value, rivals=())
+
+
 @cache
 def _scan(group: str) -> dict[str, Plugin]:
     found: dict[str, Plugin] = {}
-    for point in _points(f"devmind.{group}"):
-        dist = point.dist
-        one = Plugin(group, point.name, point.value, dist.name if dist else "unknown", dist.version if dist else "?")
-        first = found.setdefault(point.name, one)
+    for one in _installed(group):
+        first = found.setdefault(one.name, one)
         if first.value != one.value:  # which of them is found first depends on the order of folders
-            found[point.name] = replace(first, rivals=(*first.rivals, f"{one.distribution} {one.version}"))
+            found[one.name] = replace(first, rivals=(*first.rivals, f"{one.distribution} {one.version}"))
     return found
 
 
@@ -222,10 +239,14 @@ def find(group: str, name: str) -> Plugin:
     """The plugin `name` of `group`, not yet imported.
 
     Raises:
-        PluginError: there is no such plugin; the message names the nearest.
+        PluginError: there is no such plugin, and the message names the nearest; or a stage that may have the part
+            cannot be read.
     """
     known = available(group)
     if name not in known:
+        for stage in available("stages").values() if group == "parts" else ():
+            if not stage._source().body:
+                stage.load()  # it says why the stage's file, and so its table of parts, cannot be read
         raise PluginError(f"There is no {kind_of(group)} named '{name}'{nearest(name, known)}")
     return known[name]
 

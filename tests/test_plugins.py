@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -24,7 +25,6 @@ def test_built_in_plugins_use_the_same_entry_points():
     assert {"reflex"} <= set(plugins.available("stages"))
     assert {"nursery", "cartpole"} <= set(plugins.available("worlds"))
     assert {"webcam", "microphone"} <= set(plugins.available("sensors"))
-    assert {"encoder.sight", "head.categorical"} <= set(plugins.available("parts"))
 
 
 def test_finding_a_plugin_imports_nothing(monkeypatch):
@@ -158,6 +158,7 @@ def devmind_in(site, *words):
 
 
 def test_folder_that_shadows_the_stages_package_is_named(tmp_path, monkeypatch):
+    __import__("stages")  # so that it is there again afterwards
     (tmp_path / "stages").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     for name in [name for name in sys.modules if name == "stages" or name.startswith("stages.")]:
@@ -188,3 +189,42 @@ def test_name_that_two_packages_have_is_refused(tmp_path, monkeypatch):
         assert "burrow" in plugins.available("stages")
     finally:
         plugins._scan.cache_clear()
+
+
+def burrow(site, name, module, entries, table):
+    """An installed package with a stage that names parts; to import its stage or its package would fail."""
+    (site / module).mkdir()
+    (site / module / "__init__.py").write_text("raise RuntimeError('it was run')")
+    (site / module / "stage.py").write_text(f"class Burrow:\n    part_classes: ClassVar = {table}\nraise SystemExit\n")
+    installed(site, name, f"[devmind.stages]\n{module} = {module}.stage:Burrow\n[devmind.parts]\n{entries}\n")
+
+
+def test_parts_of_stages_are_found_without_running_them(tmp_path, monkeypatch):
+    table = '{"head.burrow": "json:loads", "head.two": "json:load", "head.one": "json:dumps", 3: "x:y"}'
+    burrow(tmp_path, "devmind-mine", "burrow", "head.burrow = json:loads", table)
+    burrow(tmp_path, "devmind-other", "den", "head.two = json:loads", "dict(a='b:c')")
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins._scan.cache_clear()
+    try:
+        found = plugins.available("parts")
+        assert {"encoder.sight", "head.categorical", "head.burrow", "head.one", "head.planning-route"} <= set(found)
+        assert found["head.one"].distribution == "devmind-mine"
+        assert plugins.load("parts", "head.one") is json.dumps
+        assert plugins.load("parts", "head.burrow") is json.loads, "an old entry point beside the table is no conflict"
+        with pytest.raises(PluginError, match=r"packages have a part named 'head.two': .*other 1.0, .*mine 1.0"):
+            plugins.load("parts", "head.two")
+        with pytest.raises(PluginError, match=r"no part .*'; did you mean 'head.planning-route'"):
+            plugins.load("parts", "head.planning-rout")
+        (tmp_path / "den" / "stage.py").unlink()
+        with pytest.raises(PluginError, match=r"'den' .* cannot be loaded"):
+            plugins.load("parts", "head.gone")
+        assert not {"burrow", "den"} & set(sys.modules)
+    finally:
+        plugins._scan.cache_clear()
+
+
+def test_loading_a_part_imports_its_module_alone():
+    code = "import sys; from devmind import plugins; plugins.load('parts', 'head.planning-judge'); "
+    code += "print({name for name in sys.modules if name.startswith('stages.planning.')})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(ast.literal_eval(done.stdout)) == {"stages.planning.places", "stages.planning.judge"}

@@ -18,7 +18,6 @@ _EXPORTS = {
     "Perceived": "taps",
     "State": "state",
     "Tapped": "taps",
-    "register_auto_classes": "agent",
     "stepping_threads": "threads",
     "training_threads": "threads",
 }

@@ -1143,14 +1143,6 @@ class Agent(EncoderHolder, PreTrainedModel):
         )
 
 
-def register_auto_classes() -> None:
-    """Let transformers' AutoConfig and AutoModel load agents; call it once before using them."""
-    from transformers import AutoConfig, AutoModel
-
-    AutoConfig.register(AgentConfig.model_type, AgentConfig, exist_ok=True)
-    AutoModel.register(AgentConfig, Agent, exist_ok=True)
-
-
 def _try_out(head: Head) -> Output | None:
     """The head's answer to one Moment of zeros; None if it cannot answer that."""
     inlet = head.inlet

@@ -73,7 +73,8 @@ class AgentConfig(PreTrainedConfig):
             They are written every `slots_every` Moments: by default half of the first window, also if the window
             changes later.
         encoders, heads: one dict a part, `{"name", "part", "stage", "options", ...}`; `part` is an entry point of the
-            group `devmind.parts`. A head also has `tap` and `effector`. Filled by `Agent.add_encoder` and `add_head`.
+            group `devmind.parts`, or in the `part_classes` of a stage. A head also has `tap` and `effector`. Filled by
+            `Agent.add_encoder` and `add_head`.
         effectors: one dict for each effector, `{"name", "shape", "dtype", "horizon"}` (`parts.Effector`).
         tracker: which heads feed the beliefs (`tracker.Tracker`), set by `Agent.add_tracker`; None: there is none.
         pretrained: folder or name of a decoder to start the trunk from; becomes `trunk_source` once it has been read.

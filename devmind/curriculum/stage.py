@@ -349,6 +349,10 @@ class Stage(Protocol):
     A stage that teaches to write may have two methods more: `taught_text(context) -> str`, the text of its lessons, and
     `questions() -> Mapping[str, Sequence[str]]`, by kind all questions that its lessons ask in writing, the plainest
     first. Where it has the second, a life answers no other question in the agent's own words.
+
+    A stage with encoders or heads of its own names their classes by the class attribute `part_classes`, part ->
+    "module:Class", written out as a literal: it is read without importing the stage, and a saved agent finds its parts
+    by it.
     """
 
     name: str

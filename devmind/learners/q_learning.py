@@ -198,14 +198,3 @@ def legal_in(world: Any, effector: str, led_to: bool = False) -> Tensor | None:
     reached = getattr(world, "reached", None) if led_to else None
     legal = world.rules.legal(world.state() if reached is None else reached).get(effector)
     return None if legal is None else torch.from_numpy(np.asarray(legal, bool))
-
-
-def greedy(network: Any) -> Callable[[Senses, np.ndarray], Actions]:
-    """The policy that takes the action with the highest value."""
-
-    @torch.no_grad()
-    def policy(senses: Senses, first: np.ndarray) -> Actions:
-        values = network(network.read(senses)).mean(-1)
-        return {network.effector: values.argmax(-1).cpu().numpy()}
-
-    return policy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from unittest import mock
 import numpy as np
 
 from devmind.errors import ConfigError
+from devmind.plugins import Plugin
 from devmind.seeding import EXAM_SEEDS_FROM
 from devmind.testing.fakes import tiny_agent, tiny_context
 from devmind.testing.laws import require
@@ -113,6 +115,12 @@ def _check_members(stage: Any) -> None:
     for skill in stage.skills:
         law = "a skill whose exam later stages do not sit again says why, in a sentence"
         require(_is_sentence(skill.unretained), law, f"skill '{skill.name}': '{skill.unretained}'")
+    module = sys.modules.get(type(stage).__module__)
+    if (table := getattr(stage, "part_classes", None)) is not None and module and module.__file__:
+        where = f"{type(stage).__module__}:{type(stage).__name__}"
+        written = Plugin("stages", stage.name, where, "", "").literal("part_classes")
+        law = 'part_classes is a literal in the stage\'s class, part -> "module:Class"'
+        require(written == table and all(":" in value for value in table.values()), law, repr(table))
     names = [skill.name for skill in stage.skills]
     require(bool(names) and len(set(names)) == len(names), "a stage has skills with names of their own", repr(names))
 

@@ -86,13 +86,6 @@ def in_turns(context: Context, lesson: str) -> Lesson:
     return taught(context, lesson, loss, make, STEPS[lesson], ROWS, LEARNING_RATE, MINUTES[lesson], **more)
 
 
-def reading(context: Context, steps: int) -> Lesson:
-    """Reading alone, as `read` teaches it."""
-    more: dict[str, Any] = {"learns_from": (read.group(context),)}
-    of_size: dict[str, int] = {context.config.size: steps}
-    return taught(context, READ, read.loss, read.lesson_batch, of_size, PAGES, LEARNING_RATE, 0.0, **more)
-
-
 def turns(lesson: str) -> tuple[str, ...]:
     """The turns of a lesson, without `follow` if MiniGrid is not installed."""
     return tuple(part for part in TURNS[lesson] if part != "follow" or installed())

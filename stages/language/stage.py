@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
@@ -59,6 +60,16 @@ class LanguageStage:
     name = parts.NAME
     requires = ("reflex",)
     skills = SKILLS
+    part_classes: ClassVar = {
+        "encoder.language-detail": "stages.language.eye:DetailEncoder",
+        "encoder.language-view": "stages.language.eye:ViewEncoder",
+        "head.language-cells": "stages.language.eye:CellsHead",
+        "head.language-follow": "stages.language.follow.head:FollowHead",
+        "head.language-point": "stages.language.eye:PointHead",
+        "head.language-recognised": "stages.language.new_words.heads:RecognisedHead",
+        "head.language-text": "stages.language.looking:LookingTextHead",
+        "head.language-sought": "stages.language.new_words.heads:SoughtHead",
+    }
 
     def admit(self, agent: Agent) -> None:
         """Add pages of text, trunk layers for pages alone, MiniGrid's boards, and heads that point and choose.

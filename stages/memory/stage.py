@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
@@ -64,6 +65,9 @@ class MemoryStage:
     name = "memory"
     requires = ("reflex",)
     skills = SKILLS
+    part_classes: ClassVar = {
+        "head.memory-match": "stages.memory.match.heads:MatchHead",
+    }
 
     def admit(self, agent: Agent) -> None:
         """Add the senses of the tests and of beliefs, the heads and the tracker."""

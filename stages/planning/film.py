@@ -121,7 +121,7 @@ def imagined(
             result.verdict = _judged(agent, result.found, senses, rules.horizon)
         result.plans = int(route.after["made"][0])
         result.none = bool(route.after["none"][0])
-        return {WALK: route.command().cpu().numpy()}
+        return {WALK: route.steer().cpu().numpy()}
 
     with torch.inference_mode():
         places = [start]
@@ -178,7 +178,7 @@ def _take(route: Route, found: Candidates, actor: Actor) -> None:
     """Let the row follow the found plan in place of its own."""
     chosen = int(found.chosen[0])
     route.after = {**route.after, "plan": found.plans[:, chosen], "symbols": found.symbols[:, chosen]}
-    route.after["told"] = route.command()
+    route.after["told"] = route.steer()
     actor.state.carry[f"kept.{ROUTE}"] = route.after
 
 

@@ -56,13 +56,12 @@ class PlanHead(Head):
 
 
 @dataclass
-class KeyPoints(Output):
-    """The command that follows each Moment's plan.
+class Followed(Output):
+    """The command that follows each Moment's plan; the fields of a kind are the head's readings, tensors [..., *].
 
     Attributes:
-        head: a `PlanHead`, which has the `Imaginer`.
+        head: the head, which keeps the plan.
         condition, present: tokens that condition plans [..., K, D], and which are present, bool [..., K].
-        here: where the head senses all that it needs, bool [...].
         before, after: the kept state, old and new (the head's `nothing`).
         command: the command of each row, once computed.
     """
@@ -70,10 +69,63 @@ class KeyPoints(Output):
     head: Any
     condition: Tensor
     present: Tensor
-    here: Tensor
     before: Mapping[str, Tensor] | None = field(default=None, kw_only=True)
     after: dict[str, Tensor] = field(default_factory=dict, kw_only=True)
     command: Tensor | None = field(default=None, kw_only=True)
+
+    def readings(self) -> list[Tensor]:
+        """What the head read, in the order of the fields."""
+        return [getattr(self, one.name) for one in fields(self) if not one.kw_only and one.name != "head"]
+
+    def rows(self, index: Tensor) -> Self:
+        """The readings of some rows, without the kept state."""
+        return type(self)(self.head, *(value[index] for value in self.readings()))
+
+    def and_of(self, other: Self) -> Self:
+        """These rows, followed by those of another output of the same head."""
+        return type(self)(self.head, *map(torch.cat, zip(self.readings(), other.readings(), strict=True)))
+
+    def flattened(self) -> Self:
+        """All Moments of a batch as rows, without the kept state."""
+        lead = self.present.ndim - 1
+        return type(self)(self.head, *(value.flatten(0, lead - 1) for value in self.readings()))
+
+    def losses(
+        self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> dict[str, Tensor]:
+        """Losses by name."""
+        raise NotImplementedError
+
+    def loss(self, target: Any, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """Sum of the losses of `losses`."""
+        return torch.stack(list(self.losses(target, mask, generator).values())).sum()
+
+    def kept(self) -> dict[str, Tensor]:
+        """`after`."""
+        return self.after
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        lead = self.present.shape[:-1]
+        flat = self if len(lead) == 1 else self.flattened()
+        if flat.command is None:
+            flat.prepare(generator)
+        assert flat.command is not None
+        return flat.command.reshape(*lead, -1)
+
+    def mode(self) -> Tensor:
+        """The command, with noise determined by what is sensed and the plan's number."""
+        return self.sample(None)
+
+
+@dataclass
+class KeyPoints(Followed):
+    """The same for plans of key points, by a `PlanHead`, which has the `Imaginer`.
+
+    Attributes:
+        here: where the head senses all that it needs, bool [...].
+    """
+
+    here: Tensor
 
     name: ClassVar[str]
     """Names the noise."""
@@ -106,16 +158,6 @@ class KeyPoints(Output):
     def steer(self) -> Tensor:
         """The command [B, ...] that follows each row's plan; progress goes into `after`."""
         raise NotImplementedError
-
-    def losses(
-        self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
-    ) -> dict[str, Tensor]:
-        """Losses by name."""
-        raise NotImplementedError
-
-    def loss(self, target: Any, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """Sum of the losses of `losses`."""
-        return torch.stack(list(self.losses(target, mask, generator).values())).sum()
 
     def halfwidths(self, points: np.ndarray) -> np.ndarray:
         """Where points [K, C] of a plan are drawn, [K, 2]; see `devmind.agent.plans.Plan`."""
@@ -182,27 +224,6 @@ class KeyPoints(Output):
         of = n if surest else 1
         drawn: Drawn = imaginer.drawn(condition, chance, words=held, watch=watch, present=present, of=of)
         return drawn
-
-    def kept(self) -> dict[str, Tensor]:
-        """`after`."""
-        return self.after
-
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        lead = self.here.shape
-        flat = self if len(lead) == 1 else self._flattened()
-        if flat.command is None:
-            flat.prepare(generator)
-        assert flat.command is not None
-        return flat.command.reshape(*lead, -1)
-
-    def mode(self) -> Tensor:
-        """The command, with noise determined by what is sensed and the plan's number."""
-        return self.sample(None)
-
-    def _flattened(self) -> Self:
-        """All Moments of a batch as rows, without the kept state."""
-        read = [getattr(self, one.name) for one in fields(self) if not one.kw_only and one.name != "head"]
-        return type(self)(self.head, *(value.flatten(0, self.here.ndim - 1) for value in read))
 
 
 def _number_of(row: Tensor) -> int:

@@ -26,8 +26,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -38,7 +38,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind.agent.heads import AgentParts, Head, Inlet
-from devmind.agent.output import Output, masked_mean
+from devmind.agent.output import masked_mean
 from devmind.agent.plans import Course
 from devmind.agent.taps import Tap, Tapped
 from devmind.algorithms.diffusion import (
@@ -56,6 +56,7 @@ from devmind.seeding import torch_generator
 from devmind.worlds.pointmaze import MAZES
 from stages.planning import WORDS
 from stages.planning.judge import JudgeHead, mlp
+from stages.planning.keypoints import Followed
 from stages.planning.places import CELL_SIDE, CELLS, SPREAD, WALKED, middles, numbered, scaled, square, unscaled
 
 PLACE, GOAL, MAZE = -3, -2, -1
@@ -245,7 +246,7 @@ class PlannerHead(Head):
             present = torch.cat((torch.zeros_like(present[..., :PLACE]), present[..., PLACE:]), -1)
         tokens = torch.cat((tokens[..., :1, :], tokens), -2)
         present = torch.cat((present[..., [PLACE, GOAL]].all(-1, keepdim=True), present), -1)
-        return Route(self, self._between(tokens, place, goal, maze), present, place, goal, maze, kept)
+        return Route(self, self._between(tokens, place, goal, maze), present, place, goal, maze, before=kept)
 
     def _between(self, tokens: Tensor, place: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
         """Tokens [..., K, D]: the first is the code of a pair of cells, two hold the ends as numbers."""
@@ -322,7 +323,7 @@ class PlannerHead(Head):
             return value.repeat_interleave(n, 0)
 
         drawn = self.pipeline(
-            each(read.thought),
+            each(read.condition),
             each(read.present),
             noise,
             {at: each(value) for at, value in self.held(read, given).items()},
@@ -616,21 +617,23 @@ class PlannerHead(Head):
 
 
 @dataclass
-class Route(Output):
-    """The command [..., 2] that follows each Moment's plan; thought, place, goal and maze are the head's readings."""
+class Route(Followed):
+    """The command [..., 2], from place and goal [..., 2] and maze [..., K].
+
+    The kept state: plan [B, H, 2], symbols int64 [B, L]; age int64 [B], ticks since the plan was made, 1 in the first,
+    0 without a plan; made int64 [B], plans made so far, which names the noise of the next; along [B], progress in
+    strides; stalled int64 [B], ticks without progress.
+
+    Of the belief: evidence [B, cells^2], log odds that cells are closed; pushed and moved [B, 2], fading means of
+    commands and of their effect; last, told and goal [B, 2], the tick's place, command and goal; via [B, 2], the next
+    place on a way round, where around bool [B]; failed int64 [B], searches that found nothing; none bool [B], there is
+    no plan.
+    """
 
     head: PlannerHead
-    thought: Tensor
-    present: Tensor
     place: Tensor
     goal: Tensor
     maze: Tensor
-    before: Mapping[str, Tensor] | None = None
-    after: dict[str, Tensor] = field(default_factory=dict)
-
-    def loss(self, target: Any, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """Sum of the losses of `losses`."""
-        return torch.stack(list(self.losses(target, mask, generator).values())).sum()
 
     def losses(
         self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
@@ -643,7 +646,7 @@ class Route(Output):
         """
         rows = torch.ones_like(self.present[..., 0]) if mask is None else mask
         of = {name: value[rows] for name, value in target.items()}
-        return self.head.losses(of, self.thought[rows], self.present[rows], self.maze[rows], generator)
+        return self.head.losses(of, self.condition[rows], self.present[rows], self.maze[rows], generator)
 
     def prepare(self, generator: torch.Generator | None = None) -> None:
         """Go on with each row's plan, and make a new one where it is due or the world contradicts the old one."""
@@ -692,7 +695,7 @@ class Route(Output):
             name: torch.where(here[:, None], now, before[name])
             for name, now in (("last", self.place), ("goal", self.goal))
         }
-        self.after["told"] = self.command()
+        self.command = self.after["told"] = self.steer()
 
     @property
     def here(self) -> Tensor:
@@ -761,46 +764,6 @@ class Route(Output):
         after["plan"] = after["plan"].index_put((rows,), plan)
         after["symbols"] = after["symbols"].index_put((rows,), symbols)
 
-    def rows(self, index: Tensor) -> Route:
-        """The readings of some rows, without the kept state."""
-        return self._each(lambda value: value[index])
-
-    def and_of(self, other: Route) -> Route:
-        """These rows, followed by those of another output of the same head."""
-        return Route(
-            self.head,
-            torch.cat((self.thought, other.thought)),
-            torch.cat((self.present, other.present)),
-            torch.cat((self.place, other.place)),
-            torch.cat((self.goal, other.goal)),
-            torch.cat((self.maze, other.maze)),
-        )
-
-    def kept(self) -> dict[str, Tensor]:
-        """The state to carry.
-
-        plan [B, H, 2], symbols int64 [B, L]; age int64 [B], ticks since the plan was made, 1 in the first, 0 without a
-        plan; made int64 [B], plans made so far, which names the noise of the next; along [B], progress in strides;
-        stalled int64 [B], ticks without progress.
-
-        Of the belief: evidence [B, cells^2], log odds that cells are closed; pushed and moved [B, 2], fading means of
-        commands and of their effect; last, told and goal [B, 2], the tick's place, command and goal; via [B, 2], the
-        next place on a way round, where around bool [B]; failed int64 [B], searches that found nothing; none bool [B],
-        there is no plan.
-        """
-        return self.after
-
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        lead = self.place.shape[:-1]
-        flat = self if len(lead) == 1 else self.flattened()
-        if not flat.after:
-            flat.prepare(generator)
-        return flat.command().reshape(*lead, 2)
-
-    def mode(self) -> Tensor:
-        """The command, with the noise of each plan determined by its number in the row."""
-        return self.sample(None)
-
     def course(self, given: Mapping[int, str], row: int = 0) -> Course | None:
         """A plan for the row's Moment, drawn with these moves given; None where place or goal is unknown.
 
@@ -837,16 +800,7 @@ class Route(Output):
             command = self.head.inverse(read.place, interpolated(plan, now[:, None] + 1)[:, 0], read.maze).clamp(-1, 1)
         return float(now[0]), command[0].float().cpu().numpy()
 
-    def flattened(self) -> Route:
-        """All Moments of a batch as rows."""
-        lead = self.place.ndim - 1
-        return self._each(lambda value: value.flatten(0, lead - 1))
-
-    def _each(self, of: Callable[[Tensor], Tensor]) -> Route:
-        read = of(self.thought), of(self.present), of(self.place), of(self.goal), of(self.maze)
-        return Route(self.head, *read)
-
-    def command(self) -> Tensor:
+    def steer(self) -> Tensor:
         """The command [B, 2] in -1..1 that leads to the plan's place one stride further on; 0 where there is no plan,
         or the agent's place or goal is unknown."""
         head = self.head

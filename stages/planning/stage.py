@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
@@ -61,6 +62,15 @@ class PlanningStage:
     name = parts.NAME
     requires = ("reasoning",)
     skills = SKILLS
+    part_classes: ClassVar = {
+        "head.planning-route": "stages.planning.planner:PlannerHead",
+        "head.planning-trade": "stages.planning.trade.head:TradeHead",
+        "head.planning-trade-plan": "stages.planning.trade.plan_head:TradePlanHead",
+        "head.planning-instruct": "stages.planning.instruct.head:InstructHead",
+        "head.planning-arrange": "stages.planning.arrange.head:ArrangeHead",
+        "head.planning-manipulate": "stages.planning.manipulate.head:ManipulateHead",
+        "head.planning-judge": "stages.planning.judge:JudgeHead",
+    }
 
     def admit(self, agent: Agent) -> None:
         """Add the senses of goals, mazes, markets, tables and plans, and the heads: the planner, the judge, and those

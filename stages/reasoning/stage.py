@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import ClassVar
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
@@ -56,6 +57,12 @@ class ReasoningStage:
     name = parts.NAME
     requires = ("language",)
     skills = SKILLS
+    part_classes: ClassVar = {
+        "encoder.reasoning-layout": "stages.reasoning.navigate.cells:LayoutEncoder",
+        "encoder.reasoning-lookahead": "stages.reasoning.explain.lookahead:LookaheadEncoder",
+        "head.reasoning-cells": "stages.reasoning.navigate.cells:CellsHead",
+        "head.reasoning-imagine": "stages.reasoning.imagine.head:ImagineHead",
+    }
 
     def admit(self, agent: Agent) -> None:
         """Add the senses of boards and pages, and heads for games, puzzles, actions, cells and procedures."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -74,6 +75,14 @@ class ReflexStage:
     name = "reflex"
     requires = ()
     skills = SKILLS
+    part_classes: ClassVar = {
+        "head.reflex-scene": "stages.reflex.locate.scene:SceneHead",
+        "head.reflex-bind": "stages.reflex.heads:BindHead",
+        "head.reflex-pick": "stages.reflex.heads:PickHead",
+        "head.reflex-pick-value": "stages.reflex.heads:PickValueHead",
+        "head.reflex-aim": "stages.reflex.heads:AimHead",
+        "head.reflex-places": "stages.reflex.heads:PlacesHead",
+    }
 
     def admit(self, agent: Agent) -> None:
         """Add the standard senses, the perceiving heads, the arcs with their critics, and the same on the trunk."""

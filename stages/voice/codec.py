@@ -59,18 +59,23 @@ def _places(device: torch.device) -> Tensor:
 
 
 @dataclass
-class Heard(Output):
-    """The codec's output for Moments [...]: whole levels `rounded` [..., 4, 10]; `mel` [..., 8, 64], what was heard."""
+class Levels(Output):
+    """Whole levels `rounded` [..., 4, 10] of a sound; an answer is their codes int64 [..., 4, 2]."""
 
     rounded: Tensor
-    mel: Tensor
 
     def mode(self) -> Tensor:
-        """Codes int64 [..., 4, 2]."""
         return codes_of(self.rounded)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         return self.mode()
+
+
+@dataclass
+class Heard(Levels):
+    """The codec's output for Moments [...]; `mel` [..., 8, 64] is what was heard."""
+
+    mel: Tensor
 
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """Mean distance of decoded log-mel `target` [..., 8, 64] from what was heard."""

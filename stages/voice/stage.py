@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
@@ -60,6 +60,20 @@ class VoiceStage:
     name = parts.NAME
     requires = ("language",)
     skills = SKILLS
+    part_classes: ClassVar = {
+        "encoder.voice-ear": "stages.voice.ear:EarEncoder",
+        "head.voice-words": "stages.voice.arc:WordsHead",
+        "head.voice-written": "stages.voice.hear_words.written:WrittenHead",
+        "head.voice-kinds": "stages.voice.sounds.arc:KindsHead",
+        "head.voice-codec": "stages.voice.codec:CodecHead",
+        "head.voice-cleaned": "stages.voice.echo.clean.head:CleanedHead",
+        "encoder.voice-codes": "stages.voice.echo.tokens.model:CodesEncoder",
+        "head.voice-next-code": "stages.voice.echo.tokens.model:NextCodeHead",
+        "head.voice-goes-on": "stages.voice.echo.go_on.head:GoesOnHead",
+        "head.voice-say": "stages.voice.say.head:SayHead",
+        "head.voice-named": "stages.voice.name_heard.head:NamedHead",
+        "head.voice-replies": "stages.voice.speak_answer.head:ReplyHead",
+    }
 
     def admit(self, agent: Agent) -> None:
         """Add an ear for speech, trunk layers for it, a codec, and the heads of the stage's skills."""

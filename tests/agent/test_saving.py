@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import CONFIG_MAPPING, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from devmind import plugins
 from devmind.agent import saving
-from devmind.agent.agent import Agent, register_auto_classes
+from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
 from devmind.agent.config import AgentConfig
 from devmind.agent.decoders import TRUNKS, why_unsupported
@@ -85,13 +85,6 @@ def test_agent_loaded_for_one_stage_answers_and_is_saved_as_the_whole_one(
     part.save_pretrained(tmp_path / "part")
     assert Agent.from_pretrained(tmp_path / "part").sha256() == whole.sha256()
     assert list(Agent.from_pretrained(tmp_path / "part").heads) == list(whole.heads)
-
-
-def test_automodel_loads_agents(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
-    agent = small_agent(senses=("body",))
-    agent.save_pretrained(tmp_path)
-    register_auto_classes()
-    assert AutoModel.from_pretrained(tmp_path).sha256() == agent.sha256()
 
 
 def test_tied_and_lazily_turned_tensors_are_saved_as_they_are(

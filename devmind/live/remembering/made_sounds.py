@@ -165,24 +165,6 @@ def _in_room(wave: np.ndarray, decay_s: float, level_db: float, rng: np.random.G
     return np.fft.irfft(np.fft.rfft(wave, size) * np.fft.rfft(echo, size), size)[: len(wave)]
 
 
-def sibling(kind: SoundKind, rng: np.random.Generator) -> SoundKind:
-    """A kind much like another one: the same source, with slightly different pitch, resonances and course."""
-    other = sound_kind(rng)
-    turn = lambda octaves: float(np.exp2(rng.normal(0, octaves)))  # noqa: E731
-    return replace(
-        kind,
-        course=other.course if rng.random() < 0.3 else kind.course,
-        slope=kind.slope + rng.normal(0, 0.2),
-        pitch_hz=kind.pitch_hz * turn(0.4),
-        glide=kind.glide + rng.normal(0, 0.3),
-        bow=kind.bow + rng.normal(0, 0.3),
-        peaks_hz=tuple(peak * turn(0.4) for peak in kind.peaks_hz),
-        clicks_hz=kind.clicks_hz * turn(0.6),
-        ring_s=kind.ring_s * turn(0.6),
-        beat_hz=kind.beat_hz * turn(0.6),
-    )
-
-
 def sound_example(kind: SoundKind, rng: np.random.Generator, seconds: float, variation: float = 1.0) -> np.ndarray:
     """One ear's sound float32 [1, S] of a kind; `variation` is its difference from other examples of the kind."""
     n = round(seconds * SOUND_RATE_HZ)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -77,6 +77,7 @@ class WalkStage:
     name = "walk"
     requires = ()
     skills = (Skill("walk", examine, Gate([Threshold("walk", 0.9, beats_floor=True)]), "arrives, and dry", taught),)
+    part_classes: ClassVar = {"head.walk-plan": "devmind_diffuser.head:PlanHead"}
 
     def admit(self, agent: Agent) -> None:
         """Declare the effector with its horizon, and add the head that plans for it."""

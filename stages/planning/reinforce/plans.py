@@ -110,7 +110,7 @@ def losses(head: PlannerHead, plans: Plans) -> dict[str, Tensor]:
     """The planner's losses on plans, by name (`PlannerHead.losses`)."""
     route = head.thinking(plans.place, plans.goal, plans.maze)
     of = {"plan": plans.plan, "symbols": plans.symbols, "ahead": plans.ahead, "walk": plans.walk}
-    return head.losses(of, route.thought, route.present, route.maze, None)
+    return head.losses(of, route.condition, route.present, route.maze, None)
 
 
 def learner(agent: Agent, seed: int, steps: int, learning_rate: float) -> GradientLearner:

@@ -95,13 +95,3 @@ class Jets:
             if not (coming or self.closing or it.intentions):
                 break
         return list(met)
-
-    def latencies(self) -> list[int]:
-        """The cycles from each failure to the first answer about it; -1 if there was none."""
-        feeds = {jet: manifold for manifold, jets in MANIFOLDS.items() for jet in jets}
-        answers = {"failed_on": "close", "leaking": "isolate"}
-        cycles = []
-        for at, (kind, what) in self.failures:
-            due = answers[kind], feeds.get(what, what)
-            cycles.append(next((cycle - at for cycle, *did in self.done if tuple(did) == due and cycle >= at), -1))
-        return cycles

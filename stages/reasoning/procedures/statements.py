@@ -151,8 +151,7 @@ class WaitFor(Statement):
             strand.bindings.update(extended)
             return True
         until = None if self.within is None else it.now + _number(self, "within", self.within, strand)
-        wait = Wait(strand, self.condition, until)
-        strand.child = wait
+        strand.child = wait = Wait(strand, self.condition, until)
         it.watch(wait, self.condition, until is not None)
         return None
 
@@ -166,8 +165,7 @@ class Guarded(Statement):
     maintains: bool
 
     def run(self, it: Interpreter, strand: Strand) -> object:
-        guard = Guard(strand, self.condition, self.maintains, self.body)
-        strand.child = guard
+        strand.child = guard = Guard(strand, self.condition, self.maintains, self.body)
         return None if guard.begin(it) else False
 
     def bodies(self) -> Iterator[Body]:
@@ -189,8 +187,7 @@ class If(Statement):
         body = self.otherwise if extended is None else self.then
         if not body:
             return True
-        child = Strand(strand, strand.intention, body, strand.bindings)
-        strand.child = child
+        strand.child = child = Strand(strand, strand.intention, body, strand.bindings)
         it.ready(child)
         return None
 
@@ -242,8 +239,7 @@ class Each(Statement):
 
 
 def _looped(it: Interpreter, strand: Strand, body: Body, each: Iterator[Bindings]) -> object:
-    loop = Loop(strand, body, each)
-    strand.child = loop
+    strand.child = loop = Loop(strand, body, each)
     return None if loop.begin(it) else True
 
 
@@ -254,8 +250,7 @@ class Branched(Statement):
     ways: Sequence[Body]
 
     def run(self, it: Interpreter, strand: Strand) -> object:
-        branch = Branch(strand, self.ways)
-        strand.child = branch
+        strand.child = branch = Branch(strand, self.ways)
         branch.begin(it)
         return None
 
@@ -270,8 +265,7 @@ class InParallel(Statement):
     strands: Sequence[Body]
 
     def run(self, it: Interpreter, strand: Strand) -> object:
-        both = Parallel(strand, self.strands)
-        strand.child = both
+        strand.child = both = Parallel(strand, self.strands)
         both.begin(it)
         return None
 

@@ -20,7 +20,7 @@ from devmind.cli.app import app
 from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.stage import Context
+from devmind.curriculum.stage import Context, Lesson
 from devmind.curriculum.start import give_reading
 from devmind.curriculum.teaching import teach
 from devmind.errors import ConfigError, ExamError
@@ -30,9 +30,11 @@ from stages.language import lessons, parts
 from stages.language.grammar import exam as grammar
 from stages.language.new_words import lesson as new_words
 from stages.language.read import corpus, exam, saying
+from stages.language.read import lesson as read_lesson
 from stages.language.read.pages import pieces_of, telling_pieces
 from stages.language.seeing import Page, as_read, pages_of
 from stages.language.stage import LanguageStage
+from stages.language.teaching import taught
 
 
 def context(folder: Path, *sets: str) -> Context:
@@ -45,6 +47,12 @@ def by_pieces(folder: Path, agent: Agent | None = None, pieces: int = 300) -> Ag
     give_reading(stage, agent, context(folder, "text.tokenizer=bpe", f"text.pieces={pieces}"))
     stage.admit(agent)
     return agent.eval()
+
+
+def reading(given: Context, steps: int) -> Lesson:
+    """Reading alone, as `read` is taught beside others."""
+    by, how = (read_lesson.loss, read_lesson.lesson_batch), (lessons.PAGES, lessons.LEARNING_RATE, 0.0)
+    return taught(given, "read", *by, {given.config.size: steps}, *how, learns_from=(read_lesson.group(given),))
 
 
 def test_a_vocabulary_is_made_only_of_the_lessons_text(tmp_path: Path) -> None:
@@ -156,8 +164,7 @@ def test_new_words_and_grammar_work_by_pieces(tmp_path: Path) -> None:
 def test_reading_by_pieces_is_taught_examined_and_continued(tmp_path: Path) -> None:
     agent, given = by_pieces(tmp_path), context(tmp_path)
     before = score(agent, given)
-    lesson = lessons.reading(given, 60)
-    teach(lesson, 60, agent, given, Journal(tmp_path / "journal.jsonl"))
+    teach(reading(given, 60), 60, agent, given, Journal(tmp_path / "journal.jsonl"))
     after = score(agent, given)
     assert after < before - 0.5
     agent.save_pretrained(tmp_path / "agent")
@@ -194,7 +201,7 @@ def test_a_pretrained_trunk_is_taught_the_same_lessons(tmp_path: Path, tokenizer
     stage.admit(agent)
     assert parts.reader(agent).tokenizer == ("bytes" if tokenizer == "bytes" else "bpe")
     before = score(agent.eval(), given)
-    teach(lessons.reading(given, 30), 30, agent, given, Journal(tmp_path / "journal.jsonl"))
+    teach(reading(given, 30), 30, agent, given, Journal(tmp_path / "journal.jsonl"))
     assert score(agent.eval(), given) < before - 0.1
     loss = JointLoss(lessons.LOSSES, lessons.WEIGHTS)
     value, _ = loss(agent, lessons.batch_in_turn(given, "talk", 0, 4))

@@ -250,7 +250,7 @@ def test_classifier_free_guidance_is_passed_to_the_denoiser(agent: Agent) -> Non
     noise, luck = head._chances(2, head.candidates, None, 0, read.place.device)
     n = head.candidates
     drawn = head.pipeline(
-        read.thought.repeat_interleave(n, 0), read.present.repeat_interleave(n, 0), noise,
+        read.condition.repeat_interleave(n, 0), read.present.repeat_interleave(n, 0), noise,
         {at: place.repeat_interleave(n, 0) for at, place in head.held(read, None).items()},
         steps=head.steps, guidance=2.0, luck=luck, words_first=head.word_steps,
     )  # fmt: skip
@@ -352,7 +352,7 @@ def test_a_hypothetical_route_reads_the_same_input_without_the_trunk(agent: Agen
     asked = head.thinking(read.place, read.goal, read.maze[:, :4])
     assert asked.present.any(-1).all()
     told = asked.present[0]
-    assert torch.equal(asked.thought[:, told], read.thought[:, told])
+    assert torch.equal(asked.condition[:, told], read.condition[:, told])
     both = read.and_of(asked)
     assert len(both.place) == 4
     assert torch.equal(both.goal[2:], read.goal)

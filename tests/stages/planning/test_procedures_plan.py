@@ -69,10 +69,10 @@ def test_a_plan_with_given_steps_is_drawn_under_the_features_of_the_whole_life(a
     for number in range(4):
         moments.append(Moment(number / 10, row(rules.observe(state), 0), first=number == 0))
         state = rules.step(state, {WALK: np.array([[0.0, 1.0]])})
-    lived, alone = (answer(agent, ROUTE, *some).thought for some in (moments, moments[-1:]))
+    lived, alone = (answer(agent, ROUTE, *some).condition for some in (moments, moments[-1:]))
     with torch.no_grad():
         lessons: Any = agent.forward(collate([moments]), [ROUTE])[ROUTE]
-    torch.testing.assert_close(lived, lessons.thought[:, -1], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(lived, lessons.condition[:, -1], atol=1e-4, rtol=1e-4)
     assert (lived - alone).abs().max() > 0.01
 
 

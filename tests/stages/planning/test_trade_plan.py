@@ -40,7 +40,7 @@ def read(agent: Agent, returns: Tensor, account: Tensor) -> TradePlan:
     """The head's output for rows with these senses."""
     batch: Any = plan_lesson.clip({parts.RETURNS: returns[:, None], parts.ACCOUNT: account[:, None]})
     found: Any = agent.forward(batch, [parts.TRADE_PLAN])[parts.TRADE_PLAN]
-    return found._flattened()
+    return found.flattened()
 
 
 def test_the_head_keeps_the_laws_of_heads(agent: Agent) -> None:

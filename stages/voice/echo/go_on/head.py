@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from devmind.agent.heads import Head, Inlet
-from devmind.agent.output import Output, masked_mean
+from devmind.agent.output import masked_mean
 from devmind.agent.taps import Tapped
-from stages.voice.codec import SIZE, codes_of, quantised
+from stages.voice.codec import SIZE, Levels, quantised
 from stages.voice.codec import TOKENS as CODED
 from stages.voice.ear import FRAMES, MEL, SCALE, SHIFT, TOKENS
 
@@ -19,16 +19,8 @@ AHEAD = 2
 
 
 @dataclass
-class GoesOn(Output):
-    """Whole levels `rounded` [..., 2, 4, 10] of the next Moments; an answer is their codes int64 [..., 2, 4, 2]."""
-
-    rounded: Tensor
-
-    def mode(self) -> Tensor:
-        return codes_of(self.rounded)
-
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        return self.mode()
+class GoesOn(Levels):
+    """Of the next Moments, [..., 2, 4, 10] and [..., 2, 4, 2]."""
 
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """Mean distance from levels `target` [..., 2, 4, 10]."""
