@@ -41,9 +41,9 @@ from devmind.errors import ConfigError
 from devmind.worlds.boards import MnkRules
 from stages.reasoning import parts
 from stages.reasoning.connect4.exam import DEPTH, centre_most
-from stages.reasoning.connect4.positions import FOLDER, SETS, judged, read
+from stages.reasoning.connect4.positions import FOLDER, SETS, load_positions, rated_positions
 from stages.reasoning.games import CONNECT4
-from stages.reasoning.judged import Judged, mistakes
+from stages.reasoning.judged import RatedPositions, mistakes
 from stages.reasoning.lessons import lessons
 from stages.reasoning.random_games import visits
 from stages.reasoning.solver import minimax
@@ -91,10 +91,12 @@ def main() -> None:
 def curve(asked: argparse.Namespace, folder: Path) -> None:
     """Teach; print the points and the floors."""
     if asked.data is None:
-        sets = judged(None, asked.positions or ALL, asked.seed)
+        sets = rated_positions(None, asked.positions or ALL, asked.seed)
     else:
         sets = [
-            read(asked.data / FOLDER / f"{name}.tsv", asked.positions or ALL) for name in SETS if name in asked.sets
+            load_positions(asked.data / FOLDER / f"{name}.tsv", asked.positions or ALL)
+            for name in SETS
+            if name in asked.sets
         ]
     names = [one.name for one in sets]
     size = Agent.from_pretrained(asked.agent).config.size if asked.agent else asked.size
@@ -129,7 +131,7 @@ def curve(asked: argparse.Namespace, folder: Path) -> None:
     floors_of(agent, sets, asked)
 
 
-def point(agent: Agent, sets: Sequence[Judged], simulations: int, step: int, minutes: float) -> None:
+def point(agent: Agent, sets: Sequence[RatedPositions], simulations: int, step: int, minutes: float) -> None:
     """Examine the agent and print a line of the table: mistakes of the search (with no simulations none) and of the
     network, and the interval of the first set."""
     with examination(agent):
@@ -142,7 +144,7 @@ def point(agent: Agent, sets: Sequence[Judged], simulations: int, step: int, min
     print(f"{step:5} {minutes:8.2f}  {scores}   [{low:.3f}, {high:.3f}]", flush=True)
 
 
-def floors_of(agent: Agent, sets: Sequence[Judged], asked: argparse.Namespace) -> None:
+def floors_of(agent: Agent, sets: Sequence[RatedPositions], asked: argparse.Namespace) -> None:
     """Print floors; none of them was taught."""
     rules = CONNECT4.rules
     assert isinstance(rules, MnkRules)
@@ -173,12 +175,12 @@ def floors_of(agent: Agent, sets: Sequence[Judged], asked: argparse.Namespace) -
         print(f"{f'AlphaZero.jl, iteration {iteration}':42} {shares}", flush=True)
 
 
-def as_long_as(agent: Agent, rules: MnkRules, some: Judged, asked: argparse.Namespace) -> tuple[float, int]:
+def as_long_as(agent: Agent, rules: MnkRules, some: RatedPositions, asked: argparse.Namespace) -> tuple[float, int]:
     """CPU seconds of the agent's search of a move, and how many random games take as long."""
     begun_s = time.process_time()
     with examination(agent):
         for row in range(len(some.best)):
-            mistakes(Judged(CONNECT4, "", some.board.take([row]), some.best[[row]]), agent, asked.simulations)
+            mistakes(RatedPositions(CONNECT4, "", some.board.take([row]), some.best[[row]]), agent, asked.simulations)
     of_a_move_s = (time.process_time() - begun_s) / len(some.best)
     visits(rules, some.board, 10, asked.seed)
     begun_s = time.process_time()

@@ -25,7 +25,7 @@ import numpy as np
 
 from devmind.memory import Entry, Filters, Key, Memory, open_store
 from devmind.memory.columns import top
-from devmind.memory.index import Precision, cosines, quantised
+from devmind.memory.index import Precision, cosines, quantise_keys
 from devmind.memory.scoring import Weights
 
 K = 8
@@ -56,7 +56,7 @@ def make_keys(n: int, kind: str, seed: int = 0) -> np.ndarray:
 
 def of_devmind(keys: np.ndarray, precision: Precision) -> Search:
     """The product and the selection of the best, as in `Memory.recall`."""
-    held, scales = quantised(keys) if precision == "int8" else (keys, np.ones(len(keys), np.float32))
+    held, scales = quantise_keys(keys) if precision == "int8" else (keys, np.ones(len(keys), np.float32))
     ids = np.arange(len(keys))
     return lambda asked: top(cosines(held, asked, scales), ids, K)
 

@@ -41,8 +41,8 @@ from devmind.agent.threads import cores, intra_op_threads
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
 from devmind.curriculum.exam import bootstrap, wilson
 from devmind.curriculum.machine import gflops
-from devmind.learners.gradient import summed
-from devmind.raised import raised
+from devmind.learners.gradient import sum_losses
+from devmind.raised import raised_agents
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds import make as make_world
 from devmind.worlds.pointmaze import TASKS, PointMazeRules
@@ -172,7 +172,7 @@ def timed(work: Callable[[], Any], clock: Callable[[], float] = time.perf_counte
 def latency(asked: argparse.Namespace) -> None:
     """Print a tick in which a row plans from noise, one in which it plans from the last plan, and one that follows."""
     if asked.agent is not None:
-        agent = Agent.from_pretrained(raised().get(asked.agent, Path(asked.agent))).eval()
+        agent = Agent.from_pretrained(raised_agents().get(asked.agent, Path(asked.agent))).eval()
     else:
         agent = Agent(AgentConfig(size=asked.size))
         parts.admit(agent)
@@ -283,7 +283,7 @@ def learner_of(agent: Agent, name: str, asked: argparse.Namespace) -> route.Rout
         head = agent.head(name)
         of = {key: batch[key] for key in ("plan", "symbols", "ahead", "walk")}
         of["symbols"] = of["symbols"][:, : head.denoiser.config["length"]]
-        return summed(head.thinking(batch["body"], batch["goal"], batch["maze"]).losses(of))
+        return sum_losses(head.thinking(batch["body"], batch["goal"], batch["maze"]).losses(of))
 
     rate = asked.rate * route.LEARNING_RATE
     learner = route.RouteLearner(agent, loss, seed=asked.seed, learning_rate=rate, trains=(f"heads.{name}.",))
@@ -298,8 +298,8 @@ def lesson(asked: argparse.Namespace) -> None:
     learners = {name: learner_of(agent, name, asked) for name in (OURS, UNET)}
     for name in learners:
         print(f"{name}: {count(agent.head(name).denoiser):,} parameters")
-    shown = trips.made(asked.maze, asked.seed, route.ORACLE_TICKS[asked.size])
-    ways = [trips.joined(shown, route.JOINED[asked.size], numpy_rng(asked.seed, "joined", asked.maze))]
+    shown = trips.make_trips(asked.maze, asked.seed, route.ORACLE_TICKS[asked.size])
+    ways = [trips.join_trips(shown, route.JOINED[asked.size], numpy_rng(asked.seed, "joined", asked.maze))]
     pairs, cpu_s = exam_seeds(asked.pairs, asked.seed, "plan unet", asked.maze), dict.fromkeys(learners, 0.0)
     print(
         f"{asked.steps} steps of {asked.rows} plans of {HORIZON} points in {asked.maze}; {asked.pairs} pairs of cells"

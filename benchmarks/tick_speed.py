@@ -28,13 +28,13 @@ from devmind.agent.config import SIZES, AgentConfig
 from devmind.agent.threads import intra_op_threads, stepping_threads, training_threads
 from devmind.curriculum.machine import gflops
 from devmind.moment import SIGHT_SIZE, SOUND_RATE_HZ, TICK_HZ, TICK_SAMPLES, Moment
-from devmind.raised import raised
+from devmind.raised import raised_agents
 from stages.voice import parts
-from stages.voice.abilities.spoken_answers import as_asked, ask
+from stages.voice.abilities.spoken_answers import ask, question_batch
 from stages.voice.caregiver.speech import SPOKEN
 from stages.voice.listening import Hearing, repeat
 from stages.voice.say.lesson import pages
-from stages.voice.sound_heads import sounded
+from stages.voice.sound_heads import sound_of_answer
 
 ARC = ("sight", "sound")
 REAL_TIME = 0.3
@@ -156,9 +156,9 @@ def said(agent: Agent, moments: list[np.ndarray]) -> float:
 def answered(agent: Agent, moments: list[np.ndarray]) -> float:
     """Answer the sound as a question, aloud, as in a life; return seconds of sound, including the answer."""
     heard = [Moment(number / TICK_HZ, {parts.SOUND: moment[None]}) for number, moment in enumerate(moments)]
-    done = ask(agent, as_asked(heard, np.full((SIGHT_SIZE, SIGHT_SIZE, 3), 128, np.uint8)), (parts.REPLIES,))
+    done = ask(agent, question_batch(heard, np.full((SIGHT_SIZE, SIGHT_SIZE, 3), 128, np.uint8)), (parts.REPLIES,))
     answer: Any = done.outputs[parts.REPLIES]
-    sound = sounded(agent, answer.mode()[0])
+    sound = sound_of_answer(agent, answer.mode()[0])
     assert sound is not None
     return len(moments) / TICK_HZ + sound.shape[1] / SOUND_RATE_HZ
 
@@ -194,7 +194,7 @@ def step(asked: argparse.Namespace) -> None:
 
 def voice(asked: argparse.Namespace) -> None:
     """Print the real-time factor of each way to hear and speak."""
-    agent = Agent.from_pretrained(raised().get(asked.agent, Path(asked.agent))).eval()
+    agent = Agent.from_pretrained(raised_agents().get(asked.agent, Path(asked.agent))).eval()
     rng = np.random.default_rng(0)
     moments = [rng.normal(0, 0.1, TICK_SAMPLES).astype(np.float32) for _ in range(round(asked.seconds * TICK_HZ))]
     with intra_op_threads(1):

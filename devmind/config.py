@@ -201,12 +201,12 @@ def find(name: str) -> Path:
         if Path(name).is_file():
             return Path(name)
         raise ConfigError(
-            f"There is no configuration file '{name}'; give an existing path or one of: {', '.join(named())}."
+            f"There is no configuration file '{name}'; give an existing path or one of: {', '.join(config_names())}."
         )
     for folder in _folders():
         if (folder / f"{name}.yaml").is_file():
             return folder / f"{name}.yaml"
-    raise ConfigError(f"There is no configuration '{name}'{nearest(name, named())}")
+    raise ConfigError(f"There is no configuration '{name}'{nearest(name, config_names())}")
 
 
 def _folders() -> list[Path]:
@@ -214,7 +214,7 @@ def _folders() -> list[Path]:
     return [package / "configs", package.parent / "configs"]
 
 
-def named() -> list[str]:
+def config_names() -> list[str]:
     """Names of the run configurations that come with devmind."""
     every = {path.stem for folder in _folders() if folder.is_dir() for path in folder.glob("*.yaml")}
     return sorted(every - {LIVE})
@@ -268,7 +268,7 @@ def validate_as(model: type[Model], values: Mapping[str, Any], prefix: str = "")
         ConfigError: values do not fit; up to three faults are named, one sentence each.
     """
     try:
-        return model.model_validate(moved(values) if model is RunConfig else values)
+        return model.model_validate(move_sections(values) if model is RunConfig else values)
     except ValidationError as error:
         known = known_keys(model, prefix)
         raise ConfigError(" ".join(_sentence(item, known, prefix) for item in error.errors()[:3])) from None
@@ -278,7 +278,7 @@ MOVED = {"hearing": "stages.voice"}
 """Sections of configurations that older versions wrote, and where their keys stand now."""
 
 
-def moved(values: Mapping[str, Any]) -> dict[str, Any]:
+def move_sections(values: Mapping[str, Any]) -> dict[str, Any]:
     """Nested values with older sections where they stand now; keys that were left open there are left out."""
     found = dict(values)
     for old, new in MOVED.items():

@@ -114,7 +114,7 @@ class StaleReading(DevmindError):  # noqa: N818 - the name in the Sensor law
     """A sensor has no recent enough reading, or its series has a gap."""
 
 
-def bound(command: str, arguments: Mapping[str, Any], known: Mapping[str, Callable[..., T]]) -> Callable[[], T]:
+def bind_command(command: str, arguments: Mapping[str, Any], known: Mapping[str, Callable[..., T]]) -> Callable[[], T]:
     """The function of a web page's `command` with its arguments bound, ready to be called.
 
     Raises:

@@ -17,7 +17,7 @@ import torch
 from devmind import worlds
 from devmind.agent.agent import Agent
 from devmind.agent.batch import one_tick
-from devmind.raised import raised
+from devmind.raised import raised_agents
 from devmind.seeding import exam_seeds
 
 DOCS = Path(__file__).parent
@@ -36,7 +36,7 @@ def row(*pictures: np.ndarray) -> np.ndarray:
 
 def reflex() -> np.ndarray:
     """Three rooms of the newborn's exam: what it sees with the boxes that it finds, its masks, and its depth."""
-    agent = Agent.from_pretrained(raised()["newborn"])
+    agent = Agent.from_pretrained(raised_agents()["newborn"])
     sight = worlds.make("nursery", "room", exam_seeds(3, 0, "pictures")).observe()["sight"]
     scene = agent(one_tick({"sight": torch.from_numpy(sight)}), ["scene"])["scene"]
     depth = scene.mode()[:, 0].numpy()
@@ -55,13 +55,13 @@ def reflex() -> np.ndarray:
 def voice() -> np.ndarray:
     """Three words in the voice that the agent after voice learned from, above, and as it says them itself, below."""
     from stages.voice.exhibits import spectra
-    from stages.voice.say.exam import said
+    from stages.voice.say.exam import say_words
     from stages.voice.say.lesson import own_voice
 
-    agent, own = Agent.from_pretrained(raised()["after-voice"]), own_voice(False)
+    agent, own = Agent.from_pretrained(raised_agents()["after-voice"]), own_voice(False)
     some = np.linspace(0, len(own.texts) - 1, 3).astype(int).tolist()
     words = replace(own, texts=tuple(own.texts[i] for i in some), manner=own.manner[some])
-    sounds = said(agent, words)
+    sounds = say_words(agent, words)
     learned = [np.pad(own.waves[i], (0, sound.size))[: sound.size] for i, sound in zip(some, sounds, strict=True)]
     lines = [cv2.imdecode(np.frombuffer(spectra(*line), np.uint8), 1)[..., ::-1] for line in (learned, sounds)]
     return np.concatenate((lines[0], np.full_like(lines[0][:GAP], 255), lines[1]), 0)

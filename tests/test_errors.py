@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from devmind.errors import ConfigError, SessionError, bound, without_secrets
+from devmind.errors import ConfigError, SessionError, bind_command, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,10 @@ def test_error_messages_hold_no_password() -> None:
 
 def test_command_is_bound_to_its_arguments_or_refused_with_a_clear_error() -> None:
     known = {"go": lambda place, pace=1: (place, pace)}
-    assert bound("go", {"place": 3}, known)() == (3, 1)
+    assert bind_command("go", {"place": 3}, known)() == (3, 1)
     with pytest.raises(ConfigError, match=r"no command 'goo'; did you mean 'go'\?"):
-        bound("goo", {"place": 3}, known)
+        bind_command("goo", {"place": 3}, known)
     with pytest.raises(ConfigError, match="'go' cannot be done with where: "):
-        bound("go", {"where": 3}, known)
+        bind_command("go", {"where": 3}, known)
     with pytest.raises(ConfigError, match="'go' cannot be done with nothing: "):
-        bound("go", {}, known)
+        bind_command("go", {}, known)

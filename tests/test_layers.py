@@ -134,7 +134,7 @@ STAGE_NAMES: Mapping[str, frozenset[str]] = {
 MOST_LINES: Mapping[str, int] = {"devmind": 60_800, "stages": 40_800, "sensors": 1_900, "tests": 70_500}
 """Folder -> lines of Python that it may have: what is added takes something out. Lower them with the house."""
 MOST_PARTS, MOST_KINDS, MOST_COMMANDS, MOST_OPTIONS = 22, 56, 40, 120
-"""Parts by entry point, classes of parts (those that stages name, too), commands, and their options that there may be."""
+"""Parts by entry point, classes of parts (those that stages name, too), commands, and options of commands."""
 
 HEAVY = frozenset({"torch", "lightning", "pytorch_lightning", "transformers", "diffusers", "librosa", "cv2", "numba"})
 LIGHT_ROOMS = ("", "errors", "seeding", "moment", "config", "plugins", "datasets", "scaffold", "sessions", "cli")

@@ -10,11 +10,11 @@ from devmind.acting.rollout import (
     Policy,
     Senses,
     Transition,
+    constant_policy,
     is_rolling,
     observations,
     returns,
     rollout,
-    scripted,
     still,
 )
 
@@ -23,10 +23,10 @@ __all__ = [
     "Policy",
     "Senses",
     "Transition",
+    "constant_policy",
     "is_rolling",
     "observations",
     "returns",
     "rollout",
-    "scripted",
     "still",
 ]

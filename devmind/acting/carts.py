@@ -18,7 +18,7 @@ def carts(seeds: np.ndarray) -> SideBySide:
     return SideBySide([GymWorld(gymnasium.make("CartPole-v1")) for _ in seeds], seeds)
 
 
-def kept_up(seeds: np.ndarray, policy: Policy) -> np.ndarray:
+def balance_ticks(seeds: np.ndarray, policy: Policy) -> np.ndarray:
     """Returns float64 [N] of `policy` in CartPole-v1, one episode for each seed; all run until the last one ends."""
     world = carts(seeds)
     try:

@@ -59,7 +59,7 @@ class LessonDensity:
     """The Gaussian of pictures as lessons show them, and the distance beyond which a picture is unlike them.
 
     Attributes:
-        mean: of the features of `pooled`, [F]; whitening: [F, F], lower triangular.
+        mean: of the features of `pool_features`, [F]; whitening: [F, F], lower triangular.
     """
 
     mean: np.ndarray
@@ -85,7 +85,7 @@ class LessonDensity:
 
     def is_unlike(self, agent: Agent, picture: np.ndarray) -> bool:
         """Whether a picture uint8 [64, 64, 3] is unlike those of lessons, for the eye that this was made with."""
-        return bool(self.distance(pooled(agent, picture[None]))[0] > self.bound)
+        return bool(self.distance(pool_features(agent, picture[None]))[0] > self.bound)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Confidence:
         Args:
             percepts: of one tick; picture: its sight uint8 [64, 64, 3]; seen: the head's overlays on it.
         """
-        other = mirrored(agent, head, percepts)
+        other = mirror_output(agent, head, percepts)
         if other is None:
             return {}
         turned = back(other.overlays())
@@ -197,7 +197,7 @@ def _hashes(agent: Agent) -> tuple[str, str]:
 
 
 @torch.no_grad()
-def mirrored(agent: Agent, head: str, percepts: Percepts) -> Output | None:
+def mirror_output(agent: Agent, head: str, percepts: Percepts) -> Output | None:
     """The head's output [B] for the same ticks seen in a mirror; None where sight's encoder keeps no picture.
 
     Args:
@@ -272,7 +272,7 @@ def _extents(things: np.ndarray) -> np.ndarray:
     return np.array(boxes, np.float32).reshape(-1, 4) / len(things)
 
 
-def pooled(agent: Agent, pictures: np.ndarray) -> np.ndarray:
+def pool_features(agent: Agent, pictures: np.ndarray) -> np.ndarray:
     """Features float32 [n, F] of pictures uint8 [n, 64, 64, 3], each seen without one before it: mean and deviation of
     the eye's tokens, and of its map FINE if it has one.
     """
@@ -296,8 +296,8 @@ def measure(agent: Agent, scale: float = 1.0) -> Confidence:
         scale: factor on the number of rooms.
     """
     usual, bound, true = (max(LEAST_ROOMS, round(scale * n)) for n in (USUAL_ROOMS, BOUND_ROOMS, TRUE_ROOMS))
-    fitted = np.concatenate([pooled(agent, pictures) for pictures in lesson_pictures(usual, "usual")])
-    density = LessonDensity.of(fitted, [pooled(agent, pictures) for pictures in lesson_pictures(bound, "bound")])
+    fitted = np.concatenate([pool_features(agent, pictures) for pictures in lesson_pictures(usual, "usual")])
+    density = LessonDensity.of(fitted, [pool_features(agent, pictures) for pictures in lesson_pictures(bound, "bound")])
     head, shares = overlay_head(agent), {}
     for kind, found in (overlay_evidence(agent, head, true_rooms(true)) if head else {}).items():
         if len(known := found[~np.isnan(found[:, 1])]):
@@ -321,7 +321,7 @@ def overlay_evidence(agent: Agent, head: str, rooms: Sequence[np.ndarray]) -> di
         batch = clip({SENSE: torch.from_numpy(np.stack([before, sight], 1))})
         with torch.no_grad():
             percepts = Percepts(agent.encode_batch(batch, [SENSE]).map(lambda x: x[:, 1]), {}, batch)
-            plain, other = agent.run_heads([head], percepts.seen)[head], mirrored(agent, head, percepts)
+            plain, other = agent.run_heads([head], percepts.seen)[head], mirror_output(agent, head, percepts)
         for row in range(len(sight)):
             seen, turned = plain.overlays(row), back(other.overlays(row)) if other else {}
             for kind in [kind for kind in KINDS if kind in seen and kind in turned]:

@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from devmind.acting.actor import Actor
-from devmind.acting.rollout import Policy, acting_through, replaced
+from devmind.acting.rollout import Policy, acting_through, current_replacement
 
 EFFECTORS = ("look", "move", "say", "utter")
 """The effectors that an agent may answer for in a room."""
 SINGLE = "its exam asks heads about single Moments, or runs the agent inside another policy"
 
 
-def unasked(actor: Actor) -> str:
+def why_not_in_life(actor: Actor) -> str:
     """Why a live loop cannot act in place of `actor`; '' if it can."""
     alone = actor.trunk and not actor.beliefs and actor.agent.tracker is not None
     own = alone or not actor.short_term or actor.recall is not None or actor.generator is not None
     return "its agent acts under a condition of the exam's own" if own else ""
 
 
-def unpictured(actor: Actor, world: Any) -> str:
+def why_no_camera(actor: Actor, world: Any) -> str:
     """Why a camera's room cannot replace `world`; '' if it can."""
     from devmind.worlds.nursery import NurseryRules
 
@@ -54,11 +54,11 @@ class InLife:
         """Note one rollout that is about to begin."""
         if not isinstance(policy, Actor):
             return
-        if why := unasked(policy):
+        if why := why_not_in_life(policy):
             self.unasked[why] = None
             return
         self.mailbox = True
-        if why := unpictured(policy, world):
+        if why := why_no_camera(policy, world):
             self.unpictured[why] = None
         else:
             self.rendered = True
@@ -76,7 +76,7 @@ class InLife:
 @contextmanager
 def noting() -> Iterator[InLife]:
     """Note the rollouts of this block; the policies that act in them do not change."""
-    noted, outer = InLife(), replaced()
+    noted, outer = InLife(), current_replacement()
 
     def note(policy: Policy, world: Any) -> Policy:
         noted.note(policy, world)

@@ -105,7 +105,7 @@ def rollout(
     Raises:
         WorldError: episodes go on after the world's horizon.
     """
-    policy = replaced()(policy, world)
+    policy = current_replacement()(policy, world)
     watch, finished = _WATCH.get(), np.zeros(world.num_envs, bool)
     senses, tick = world.observe(), 0
     opening = np.ones(world.num_envs, bool) if first is None else np.asarray(first, bool)
@@ -178,7 +178,7 @@ def still(senses: Senses, first: np.ndarray) -> Actions:
     return {}
 
 
-def scripted(command: np.ndarray, effector: str = "look") -> Policy:
+def constant_policy(command: np.ndarray, effector: str = "look") -> Policy:
     """The policy that gives one effector the same command [N, ...] at every tick."""
     return lambda senses, first: {effector: command}
 
@@ -193,7 +193,7 @@ def is_rolling() -> bool:
     return _ROLLING.get()
 
 
-def replaced() -> Through:
+def current_replacement() -> Through:
     """The present replacement of policies (`acting_through`); by default every policy stays."""
     return _THROUGH.get() or (lambda policy, world: policy)
 

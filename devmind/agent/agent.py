@@ -36,7 +36,7 @@ from devmind.agent.encoders import (
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Effector, Output
 from devmind.agent.ring import Ring
-from devmind.agent.saving import allowed
+from devmind.agent.saving import limit_part_size
 from devmind.agent.slots import SlotState
 from devmind.agent.state import State
 from devmind.agent.taps import (
@@ -1082,7 +1082,7 @@ class Agent(EncoderHolder, PreTrainedModel):
             result.outputs[name] = output = head(tapped, before)
             output.prepare(generator)
             # A row with nothing to read keeps its state, as it does without other rows.
-            state.carry[kept] = rows.chosen(tapped.present.any(-1), output.kept(), before)
+            state.carry[kept] = rows.where_rows(tapped.present.any(-1), output.kept(), before)
         elif name not in result.outputs:
             result.outputs[name] = head.respond(tapped)
         return tapped, result.outputs[name]
@@ -1147,7 +1147,7 @@ def _try_out(head: Head) -> Output | None:
     """The head's answer to one Moment of zeros; None if it cannot answer that."""
     inlet = head.inlet
     maps = {}
-    with allowed():
+    with limit_part_size():
         for name, channels in inlet.map_channels.items():
             side = 64 // int(name.removeprefix("stride")) if name.removeprefix("stride").isdecimal() else 8
             maps[name] = torch.zeros(1, channels, side, side)

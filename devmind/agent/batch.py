@@ -282,7 +282,7 @@ def clip(senses: Mapping[str, Tensor]) -> dict[str, Any]:
     }
 
 
-def stacked(ticks: Iterable[Mapping[str, Any]], names: Iterable[str] = ()) -> dict[str, Tensor]:
+def stack_ticks(ticks: Iterable[Mapping[str, Any]], names: Iterable[str] = ()) -> dict[str, Tensor]:
     """Arrays [N, ...] of T ticks, stacked by name as tensors [N, T, ...]; of the given names, or of all."""
     every = list(ticks)
     return {name: torch.from_numpy(np.stack([one[name] for one in every], 1)) for name in tuple(names) or every[0]}

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from devmind import plugins
 from devmind.agent.batch import BODY_SIZE, WORDS_BYTES, both_ears, is_one_ear
 from devmind.agent.features import interaural_lags, level_difference, log_mel
-from devmind.agent.saving import allowed
+from devmind.agent.saving import limit_part_size
 from devmind.errors import MomentError, PluginError, nearest
 from devmind.moment import SIGHT_SIZE, STANDARD_SENSES, TICK_SAMPLES
 from devmind.seeding import derive_seed, torch_generator
@@ -430,7 +430,7 @@ def named_seed(*parts: int | str) -> Iterator[None]:
 
     A part of a saved agent has its weights there, and may have no more of them (`saving.as_large_as_saved`).
     """
-    with torch.random.fork_rng(devices=[]), allowed():
+    with torch.random.fork_rng(devices=[]), limit_part_size():
         # `torch.manual_seed` would also note for each accelerator where it was called, which costs more than the seed.
         torch.default_generator.manual_seed(derive_seed(*parts))
         yield
@@ -485,7 +485,7 @@ class EncoderHolder(nn.Module):
 
     def add_key_projection(self) -> None:
         """Make the fixed projection that turns mean tokens into keys."""
-        with allowed():
+        with limit_part_size():
             projection = torch.randn(self.config.width, KEY_SIZE, generator=torch_generator(self.config.seed, "key"))
         self.register_buffer("key_projection", projection)
 

@@ -60,7 +60,7 @@ def pointer_of(agent: Agent) -> str | None:
 
 
 @torch.no_grad()
-def pointed(agent: Agent, head: str, seen: Perceived) -> Pointed:
+def point_at(agent: Agent, head: str, seen: Perceived) -> Pointed:
     """What the head `head` points at in a tick of one row that was stepped with memories."""
     output = agent.run_heads([head], seen)[head]
     assert isinstance(output, Categorical)

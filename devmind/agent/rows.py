@@ -44,15 +44,15 @@ def take(rows: Any, index: Tensor) -> Any:
     return {name: take(value, index) for name, value in rows.items()}
 
 
-def chosen(where: Tensor, new: Any, old: Any) -> Any:
+def where_rows(where: Tensor, new: Any, old: Any) -> Any:
     """The rows of `new` where `where`, bool [B], and those of `old` elsewhere."""
     if bool(where.all()):
         return new
     index = where.nonzero().squeeze(-1)
-    return put(old, index, take(new, index), len(where))
+    return put_rows(old, index, take(new, index), len(where))
 
 
-def put(rows: Any, index: Tensor, other: Any, n: int) -> Any:
+def put_rows(rows: Any, index: Tensor, other: Any, n: int) -> Any:
     """`rows` (`n` of them) with the rows `index` replaced by those of `other`; None: nothing is carried.
 
     Raises:
@@ -63,7 +63,9 @@ def put(rows: Any, index: Tensor, other: Any, n: int) -> Any:
         return None
     if isinstance(like, Mapping):
         own, new_rows = rows or {}, other or {}
-        return {name: put(own.get(name), index, new_rows.get(name), n) for name in [*own, *(new_rows.keys() - own)]}
+        return {
+            name: put_rows(own.get(name), index, new_rows.get(name), n) for name in [*own, *(new_rows.keys() - own)]
+        }
     if isinstance(like, list):
         result = [None] * n if rows is None else rows
         for row, i in enumerate(index.tolist()):

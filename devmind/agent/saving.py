@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 
 from devmind import bounds
 from devmind.agent.batch import READOUT
-from devmind.checkpointing.files import put
+from devmind.checkpointing.files import replace_file
 from devmind.errors import CheckpointError
 
 FORMAT_VERSION = 1
@@ -96,7 +96,7 @@ def save(agent: Saved, folder: Path, over: Path | None = None) -> None:
     sums = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
     try:
         for name, data in files.items():
-            put(folder / name, data)
+            replace_file(folder / name, data)
         _write_sums(folder, {"files": sums, **below})
     except OSError as error:
         raise CheckpointError(f"The agent cannot be saved in '{folder}': {error.strerror or error}.") from error
@@ -133,7 +133,7 @@ def seal(folder: Path, name: str, data: bytes) -> None:
     try:
         if files.pop(name, None) is not None:  # otherwise a kill here would leave an agent with a wrong checksum
             _write_sums(folder, {**sums, "files": files})
-        put(folder / name, data)
+        replace_file(folder / name, data)
         if sums:
             files[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
             _write_sums(folder, {**sums, "files": files})
@@ -165,7 +165,7 @@ def read_sealed(folder: Path, name: str) -> bytes | None:
 
 
 def _write_sums(folder: Path, sums: Mapping[str, Any]) -> None:
-    put(folder / CHECKSUMS, json.dumps(sums, indent=1).encode())
+    replace_file(folder / CHECKSUMS, json.dumps(sums, indent=1).encode())
 
 
 def _sha256_in(folder: Path, name: str, entry: Any) -> str:
@@ -303,7 +303,7 @@ def as_large_as_saved(folder: Path, config: Mapping[str, Any], folders: Sequence
 
 
 @contextmanager
-def allowed() -> Iterator[None]:
+def limit_part_size() -> Iterator[None]:
     """Make a part's tensors in the block, within what `as_large_as_saved` allows if its block is around it."""
     allowance = _ALLOWANCE.get()
     if allowance is None or allowance.is_on:

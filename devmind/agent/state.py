@@ -65,7 +65,7 @@ class State:
         if self.slots is not None and other.slots is not None:
             self.slots.put(at, other.slots)
         with torch.inference_mode(False):
-            self.carry = rows.put(self.carry, at, other.carry, len(self))
+            self.carry = rows.put_rows(self.carry, at, other.carry, len(self))
 
     def repeat(self, n: int) -> State:
         """A new state with every row `n` times; copies of one row are adjacent."""

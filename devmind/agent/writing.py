@@ -141,7 +141,7 @@ class Conversation:
         self.state, _ = self.agent.step(self.state, percepts, effectors=())
 
 
-def answered(agent: Agent, asked: Batch, most: int, sense: str = "text") -> tuple[list[str], list[float]]:
+def answer_questions(agent: Agent, asked: Batch, most: int, sense: str = "text") -> tuple[list[str], list[float]]:
     """Answers of an agent with an empty state to the question in each row, and their probabilities."""
     turn = Conversation(agent, len(asked["first"]), sense).turn(asked, most)
     return turn.texts, turn.sure

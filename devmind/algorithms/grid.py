@@ -59,7 +59,7 @@ def is_door(cells: np.ndarray, state: int | None = None) -> np.ndarray:
     return np.asarray(doors if state is None else doors & ((cells - DOOR) % 3 == state))
 
 
-def described(one: int) -> str:
+def describe_cell(one: int) -> str:
     """A class in words: "locked red door"."""
     if one < DOOR:
         return ("unseen", "floor", "wall", "goal", "lava")[one]
@@ -112,7 +112,7 @@ def ahead(pose: Pose) -> Cell:
     return row + STEPS[heading][0], column + STEPS[heading][1]
 
 
-def moved(pose: Pose, move: int) -> Pose:
+def move_pose(pose: Pose, move: int) -> Pose:
     """The pose after a move, if every cell were free."""
     if move == FORWARD:
         return (*ahead(pose), pose[2])
@@ -166,7 +166,7 @@ def shortest(cost: np.ndarray, start: Pose, goals: Iterable[Pose]) -> list[int] 
         if spent > paid[here]:
             continue
         for move in (LEFT, RIGHT, FORWARD):
-            there, price = moved(here, move), 1
+            there, price = move_pose(here, move), 1
             if move == FORWARD:
                 if not _open(prices, there[0], there[1], height, width):
                     continue
@@ -344,7 +344,7 @@ class Map:
             action: the action since the last reading; None at the first.
         """
         if action in (LEFT, RIGHT):
-            self.pose = moved(self.pose, action)
+            self.pose = move_pose(self.pose, action)
         elif action == FORWARD:
             self._step(reading)
         rows, columns = self._places(self.pose)
@@ -366,7 +366,7 @@ class Map:
         before.
         """
         before = self.cells[ahead(self.pose)]
-        on = moved(self.pose, FORWARD)
+        on = move_pose(self.pose, FORWARD)
         wrong = [self._contradicted(reading, pose) for pose in (self.pose, on)]
         expected = bool(_ENTERED[before] == 1)
         led_on = wrong[1] < wrong[0] or (wrong[1] == wrong[0] and expected)
@@ -460,7 +460,7 @@ class Walker:
         # The thing may be the key of a locked door on the path; only without such a door it is put down.
         crossed, pose = False, here.pose
         for move in moves:
-            pose = moved(pose, move)
+            pose = move_pose(pose, move)
             crossed |= bool(is_door(here.cells[pose[:2]], LOCKED))
         return self.by(here, moves) if crossed else self.put_down(here, costs, targets)
 
@@ -525,7 +525,7 @@ class Walker:
             moves = reach.to(int((found * np.exp(-self.patience * reach.costs)).argmax())) if found.any() else []
         pose = here.pose
         for move in moves:
-            pose = moved(pose, move)
+            pose = move_pose(pose, move)
             if move == FORWARD and not costs[pose[:2]]:
                 return self.fetch(here, costs, [pose[:2]])
         return None

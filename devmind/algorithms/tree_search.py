@@ -297,7 +297,7 @@ def gumbel_search(
             another search.
     """
     noise = np.zeros(roots.logits.shape) if gumbel is None else as_array(gumbel, "gumbel", roots.logits.shape)
-    tree = begun(roots, simulations, bounds, tree)
+    tree = begin_trees(roots, simulations, bounds, tree)
     before = tree.nodes.child_visits[:, 0].copy()
     table = halving_table(min(considered, roots.logits.shape[1]), simulations)
     manner = Manner(*tree.ends, float(value_scale), float(visit_offset), noise, table, before)
@@ -342,7 +342,7 @@ def _normalised(weights: Array, able: Array) -> Array:
     return np.where(total > 0, weights / np.where(total > 0, total, 1.0), able / able.sum(-1, keepdims=True))
 
 
-def rerooted(tree: Tree[S], actions: Array) -> Tree[S]:
+def reroot(tree: Tree[S], actions: Array) -> Tree[S]:
     """Trees whose roots are the children that `actions` int64 [B] lead to, with only the nodes below these.
 
     States, visits, values, priors and proofs are kept, and nodes stay in their order. A row with an illegal or untried
@@ -362,10 +362,10 @@ def rerooted(tree: Tree[S], actions: Array) -> Tree[S]:
     for node in range(1, int(tree.size.max(initial=0))):  # a node is found after that above it
         above = tree.nodes.parent[:, node]
         inside[:, node] |= (above >= 0) & inside[rows, above]
-    return _kept(tree, inside, max(1, int(inside.sum(-1).max(initial=0))))
+    return _only_nodes(tree, inside, max(1, int(inside.sum(-1).max(initial=0))))
 
 
-def begun(roots: Roots[S], simulations: int, bounds: tuple[float, float] | None, tree: Tree[S] | None) -> Tree[S]:
+def begin_trees(roots: Roots[S], simulations: int, bounds: tuple[float, float] | None, tree: Tree[S] | None) -> Tree[S]:
     """The trees for a search of `simulations`: new ones, or copies of `tree` with room for so many more nodes.
 
     Rows with an empty tree begin anew. The others keep everything but their roots' prior, which comes from `roots`,
@@ -378,14 +378,14 @@ def begun(roots: Roots[S], simulations: int, bounds: tuple[float, float] | None,
         return Tree.at(roots, simulations + 1, bounds)
     _check(roots, bounds, tree)
     there = np.arange(tree.nodes.visits.shape[1]) < tree.size[:, None]
-    grown = _kept(tree, there, max(1, int(tree.size.max(initial=0))) + simulations)
+    grown = _only_nodes(tree, there, max(1, int(tree.size.max(initial=0))) + simulations)
     known, new = np.flatnonzero(tree.size > 0), np.flatnonzero(tree.size == 0)
     reweigh(grown.nodes, known, np.ascontiguousarray(roots.logits[known], np.float64))
     grown.begin(new, Roots(roots.states.take(new), roots.logits[new], roots.value[new], roots.legal[new]))
     return grown
 
 
-def _kept(tree: Tree[S], inside: Array, nodes: int) -> Tree[S]:
+def _only_nodes(tree: Tree[S], inside: Array, nodes: int) -> Tree[S]:
     """Trees of only the nodes `inside` bool [B, M], numbered anew, with room for `nodes`; the first is the root."""
     batch, before, actions = tree.nodes.child.shape
     rows, size = np.arange(batch)[:, None], inside.sum(-1)
@@ -571,12 +571,12 @@ def back_up(of: Nodes, trees: Array, nodes: Array, actions: Array, bounded: bool
     for n in range(len(trees)):
         tree, node, action = trees[n], nodes[n], actions[n]
         while node >= 0:
-            _tell(of, tree, node, action, bounded)
+            _print_node(of, tree, node, action, bounded)
             node, action = of.parent[tree, node], of.way[tree, node]
 
 
 @njit(cache=True, error_model="numpy")
-def _tell(of: Nodes, tree: int, node: int, action: int, bounded: bool) -> None:
+def _print_node(of: Nodes, tree: int, node: int, action: int, bounded: bool) -> None:
     below = of.child[tree, node, action]
     visits, q = of.child_visits[tree, node], of.child_q[tree, node]
     visits[action] += 1

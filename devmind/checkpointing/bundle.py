@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from devmind import bounds
-from devmind.checkpointing.files import explained
-from devmind.checkpointing.folders import INCOMPLETE, remove, sealed, verify
-from devmind.checkpointing.nested import join, split
+from devmind.checkpointing.files import explain_os_errors
+from devmind.checkpointing.folders import INCOMPLETE, remove, verify, write_sealed
+from devmind.checkpointing.nested import join, split_tensors
 from devmind.errors import CheckpointError
 
 FORMAT = 1
@@ -32,10 +32,10 @@ def save(folder: Path, state: Any) -> Path:
     from safetensors.torch import save_file
 
     folder = Path(folder)
-    tree, tensors = split(state)
+    tree, tensors = split_tensors(state)
     # A running number says which bundle is newest, since clocks jump and copies lose their times.
     number = 1 + max((_number(path) for path in _bundles(folder.parent)), default=0)
-    with sealed(folder) as incomplete:
+    with write_sealed(folder) as incomplete:
         text = json.dumps({"format": FORMAT, "number": number, "state": tree}, allow_nan=False)
         (incomplete / STATE).write_text(text, encoding="utf-8")
         save_file(tensors, incomplete / TENSORS)
@@ -81,7 +81,7 @@ def retire(shelf: Path, keep: int = 2) -> list[Path]:
             good += 1
     if good == keep:
         older += sorted(path for path in Path(shelf).glob(f"*{INCOMPLETE}") if path.is_dir())
-    with explained(Path(shelf)):
+    with explain_os_errors(Path(shelf)):
         for path in older:
             remove(path)
     return older

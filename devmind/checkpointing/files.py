@@ -31,7 +31,7 @@ def refusal(error: OSError, path: Path) -> CheckpointError:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explain_os_errors(path: Path) -> Iterator[None]:
     """Turn every OSError in the block (also those of safetensors) into the CheckpointError of `refusal`."""
     from safetensors import SafetensorError
 
@@ -61,17 +61,17 @@ def make_folder(path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes | str) -> None:
-    """Like `put` (text as UTF-8), but with a CheckpointError if the disk refuses.
+    """Like `replace_file` (text as UTF-8), but with a CheckpointError if the disk refuses.
 
     Raises:
         CheckpointError: the disk is full, read-only, or refuses for another reason; the old content stays.
     """
     path = Path(path)
-    with explained(path):
-        put(path, data.encode("utf-8") if isinstance(data, str) else data)
+    with explain_os_errors(path):
+        replace_file(path, data.encode("utf-8") if isinstance(data, str) else data)
 
 
-def put(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Replace the content of the file `path`; a killed process leaves the old or the new content, never a mixture.
 
     The order matters: write under a temporary name, fsync, rename, fsync the folder. Missing folders are made.

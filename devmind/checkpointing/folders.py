@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from devmind import bounds
-from devmind.checkpointing.files import explained, sha256, sync_file, sync_folder
+from devmind.checkpointing.files import explain_os_errors, sha256, sync_file, sync_folder
 from devmind.errors import CheckpointError
 
 CHECKSUMS = "checksums.json"
@@ -19,7 +19,7 @@ REPLACED = ".replaced"
 
 
 @contextmanager
-def sealed(target: Path) -> Iterator[Path]:
+def write_sealed(target: Path) -> Iterator[Path]:
     """Write a folder: the block fills the yielded `NAME.incomplete`, which is then checksummed, synced and renamed.
 
     An existing target is replaced, and restored if the last rename fails. After an exception nothing is left behind. A
@@ -30,7 +30,7 @@ def sealed(target: Path) -> Iterator[Path]:
     """
     target = Path(target)
     incomplete = target.with_name(target.name + INCOMPLETE)
-    with explained(target):
+    with explain_os_errors(target):
         try:
             remove(incomplete)
             incomplete.mkdir(parents=True)

@@ -18,7 +18,7 @@ _FIRST_BYTE = 0
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Lock `folder`, which is made if missing, until the block ends.
 
     The file `.lock` stays in the folder and has no meaning afterwards; a new folder with nothing else in it is removed.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # {"float": "nan"}. So keys may be numbers (as those of an optimizer), and no key can be mistaken for a tag.
 
 
-def split(state: Any) -> tuple[Any, dict[str, torch.Tensor]]:
+def split_tensors(state: Any) -> tuple[Any, dict[str, torch.Tensor]]:
     """Split `state` into a tree for JSON and its tensors (on the CPU, contiguous) by readable names.
 
     Tensors, numbers, strings, None, lists, tuples and dicts may be nested freely. Subclasses are restored as their base
@@ -63,7 +63,7 @@ def _keep(tensor: torch.Tensor, path: str, tensors: dict[str, torch.Tensor]) -> 
 
 
 def join(tree: Any, tensors: dict[str, torch.Tensor]) -> Any:
-    """The state that `split` has split.
+    """The state that `split_tensors` has split.
 
     Raises:
         CheckpointError: the tree names a missing tensor, or has an unknown tag.

@@ -27,9 +27,9 @@ def named_agent(given: Path | None) -> Path | None:
     """
     if given is None:
         return None
-    from devmind.raised import raised
+    from devmind.raised import raised_agents
 
-    known = raised()
+    known = raised_agents()
     if (folder := known.get(str(given))) is not None:
         return folder
     if not given.exists() and (tail := nearest(str(given), known)).startswith("; did you mean"):
@@ -58,11 +58,11 @@ def said_as(folder: Path) -> str:
 
 def agents_like(incomplete: str) -> list[str]:
     """For a shell's completion: packaged agents, milestones below ./checkpoints, and folders, that begin so."""
-    from devmind.raised import raised
+    from devmind.raised import raised_agents
 
     milestones = [str(path.parent) for path in RUNS.glob("**/milestones/*/config.json")]
     folders = [f"{path}/" for path in Path().glob(f"{escape(incomplete)}*") if path.is_dir()]
-    return [name for name in [*raised(), *milestones, *folders] if name.startswith(incomplete)]
+    return [name for name in [*raised_agents(), *milestones, *folders] if name.startswith(incomplete)]
 
 
 def agent_folder(given: Path | None) -> Path:
@@ -89,7 +89,7 @@ def packed_through(stage: str) -> Path | None:
     return folder
 
 
-def taught_folder(given: Path | None, stage: str, head: str, what: str) -> Path:
+def folder_with_head(given: Path | None, stage: str, head: str, what: str) -> Path:
     """The folder of the agent of `--agent`, else of the newest milestone in ./checkpoints that has been through
     `stage`, else of a packaged agent, with a note. Only its config is read.
 
@@ -104,11 +104,11 @@ def taught_folder(given: Path | None, stage: str, head: str, what: str) -> Path:
             f"No agent below ./{RUNS} has been through {stage}. Raise one (devmind stage run {stage}), or give "
             "--agent DIR."
         )
-    _refuse_untaught(folder, head, what)
+    _refuse_untrained(folder, head, what)
     return folder
 
 
-def _refuse_untaught(folder: Path, head: str, what: str) -> None:
+def _refuse_untrained(folder: Path, head: str, what: str) -> None:
     from devmind.raised import heads_of, with_head
 
     try:
@@ -121,16 +121,18 @@ def _refuse_untaught(folder: Path, head: str, what: str) -> None:
     raise ConfigError(f"The agent '{said_as(folder)}' was never taught {what}: it has no head '{head}'{tail}")
 
 
-def taught_agent(given: Path | None, stage: str, head: str, what: str, stages: Collection[str] | None = None) -> Agent:
-    """The agent in `taught_folder`, loaded.
+def agent_with_head(
+    given: Path | None, stage: str, head: str, what: str, stages: Collection[str] | None = None
+) -> Agent:
+    """The agent in `folder_with_head`, loaded.
 
     Args:
         stages: as for `Agent.from_pretrained`.
 
     Raises:
-        ConfigError: as `taught_folder`; or the plugin of its head is missing.
+        ConfigError: as `folder_with_head`; or the plugin of its head is missing.
     """
-    folder = taught_folder(given, stage, head, what)
+    folder = folder_with_head(given, stage, head, what)
     with show.working("loading the agent"):
         from devmind.agent.agent import Agent
 

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 def check_life(session: Path, agent: Path | None, memory: str | None) -> None:
     """Check all parts of a recording and print the result; exits with 1 unless every action was equal."""
-    show.tell_loading()
+    show.print_loading()
     from devmind.live.checking import check_replay
     from devmind.sessions.parts import parts
 
     with ExitStack() as stack:
         check = check_replay(parts(session), _agents(agent), _memories(memory, stack))
-    checked = f"{check.checked:,} of {show.counted(check.ticks, 'tick')} checked"
-    show.line(f"{checked}, {show.counted(check.hand_overs, 'hand-over')} of weights, {_outcome(check)}")
+    checked = f"{check.checked:,} of {show.count_of(check.ticks, 'tick')} checked"
+    show.line(f"{checked}, {show.count_of(check.hand_overs, 'hand-over')} of weights, {_outcome(check)}")
     if check.directed:
-        show.line(f"movements by procedures in {show.counted(check.directed, 'tick')} are taken from the recording")
+        show.line(f"movements by procedures in {show.count_of(check.directed, 'tick')} are taken from the recording")
     for refused in check.refused:
         complain(f"Refused, {refused}.")
     if check.first_difference:

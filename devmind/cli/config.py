@@ -12,7 +12,7 @@ from devmind.cli.house import group
 from devmind.cli.options import SetOption
 
 if TYPE_CHECKING:
-    from devmind.config import LiveConfig, RunConfig
+    from devmind.config import Section
 
 app = group("The configuration of a run or a life: show.")
 
@@ -28,17 +28,19 @@ def show_(
     """Print a configuration with everything it extends, as YAML."""
     import yaml
 
-    from devmind.config import LIVE, LiveConfig, RunConfig, load_as, named
+    from devmind.config import LIVE, LiveConfig, RunConfig, config_names, load_as
 
     config = load_as(LiveConfig if name == LIVE else RunConfig, name, sets=sets or ())
     if explain:
-        show.table(("key", "value", "from", "meaning"), explained(config, name, sets or ()))
-        show.line(f"\nConfigurations: {', '.join(named())}; of a life: {LIVE}. Change a key with --set KEY=VALUE.")
+        show.table(("key", "value", "from", "meaning"), explain_keys(config, name, sets or ()))
+        show.line(
+            f"\nConfigurations: {', '.join(config_names())}; of a life: {LIVE}. Change a key with --set KEY=VALUE."
+        )
     else:
         print(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False), end="")
 
 
-def explained(config: RunConfig | LiveConfig, name: str, sets: Sequence[str]) -> list[tuple[str, str, str, str]]:
+def explain_keys(config: Section, name: str, sets: Sequence[str]) -> list[tuple[str, str, str, str]]:
     """One row for each key: name, value, origin ('default', a file's name, '--set'), and meaning with the default."""
     from devmind.config import known_keys, put_sets, validate_as
 

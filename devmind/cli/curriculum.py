@@ -30,12 +30,12 @@ def run(stages: Sequence[str], settings: RunConfig, out: Path | None, cut: bool,
     """
     folder = out or Path("checkpoints") / f"curriculum-{settings.size}-seed{settings.seed}"
     with resumable(_again(folder), NEXT_LESSON):
-        show.tell_loading()
+        show.print_loading()
         from devmind.curriculum.runner import Curriculum, every_stage
 
         walk = Curriculum(stages or every_stage(inputs["agent"]), settings, folder, **inputs)
         results = walk.run(cut)
-    _tell(results, folder)
+    _print_results(results, folder)
 
 
 def resume(out: Path, cut: bool) -> NoReturn:
@@ -45,16 +45,16 @@ def resume(out: Path, cut: bool) -> NoReturn:
     plan = Journal(out / JOURNAL).last("plan") or {}
     may_ask_hub(plan.get("config", {}).get("trunk", {}).get("pretrained"))
     with resumable(_again(out), NEXT_LESSON):
-        show.tell_loading()
+        show.print_loading()
         from devmind.curriculum.runner import Curriculum
 
         results = Curriculum.resume(out, cut)
-    _tell(results, out)
+    _print_results(results, out)
 
 
 def exam(out: Path) -> NoReturn:
     """Examine the last agent of a childhood, in half precision and in all stages."""
-    show.tell_loading()
+    show.print_loading()
     from devmind.curriculum.childhood import end_with_parent
     from devmind.curriculum.runner import examine_childhood
 
@@ -77,7 +77,7 @@ def _again(folder: Path) -> str:
     return shlex.join(["devmind", "stage", "run", "--out", str(folder)])
 
 
-def _tell(results: Sequence[RunResult], out: Path) -> NoReturn:
+def _print_results(results: Sequence[RunResult], out: Path) -> NoReturn:
     from devmind.report.childhood import last_exams
 
     for result in results:

@@ -32,5 +32,5 @@ def data(
         task = progress.add_task(name, total=find(name).size)
         got = fetch(name, out, lambda here: progress.update(task, completed=here))
     state = "were there already" if got.already else "fetched and verified"
-    show.line(f"{name}: {show.counted(len(got.paths), 'file')} {state}")
+    show.line(f"{name}: {show.count_of(len(got.paths), 'file')} {state}")
     show.path("--data", out)

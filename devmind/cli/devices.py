@@ -108,7 +108,7 @@ def doors(camera_words: str | None, mic_words: str | None, others: Sequence[str]
 
 
 @contextmanager
-def opened(sensors: Mapping[str, Any]) -> Iterator[None]:
+def open_sensors(sensors: Mapping[str, Any]) -> Iterator[None]:
     """Open all sensors; faults are printed as soon as they are known, and so is a recovery.
 
     Raises:

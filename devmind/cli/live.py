@@ -12,7 +12,7 @@ import typer
 from devmind import plugins
 from devmind.cli import show
 from devmind.cli.agents import RUNS, agent_folder, said_as
-from devmind.cli.devices import Doors, check_sensed, doors, opened, voice
+from devmind.cli.devices import Doors, check_sensed, doors, open_sensors, voice
 from devmind.cli.house import Terminated, complain
 from devmind.cli.options import (
     AgentOption,
@@ -202,7 +202,7 @@ def _live(folder: Path, asked: Doors, config: LiveConfig, **given: Any) -> None:
     options.check()
     show.line(WAKING)
     with ExitStack() as stack:
-        stack.enter_context(opened(options.sensors))
+        stack.enter_context(open_sensors(options.sensors))
         from devmind.live.opening import open_life
 
         life, server = stack.enter_context(open_life(options))
@@ -234,8 +234,8 @@ def _live(folder: Path, asked: Doors, config: LiveConfig, **given: Any) -> None:
             show.line("stopped")
         files = life.recording.files if life.recording else []
     _sum_up(life)
-    for file in files:
-        show.path("session", file)
+    for recorded in files:
+        show.path("session", recorded)
     if options.room is None:
         check_sensed(life.room)
 
@@ -301,15 +301,15 @@ def _done(effectors: Mapping[str, Any]) -> str:
 def _sum_up(life: Life) -> None:
     summary: LiveSummary = life.loop.summary
     show.line(
-        f"{show.counted(summary.ticks, 'tick')}, {summary.skipped} skipped; work {summary.work_ms(0.5):.1f} ms in the "
+        f"{show.count_of(summary.ticks, 'tick')}, {summary.skipped} skipped; work {summary.work_ms(0.5):.1f} ms in the "
         f"median, {summary.work_ms(0.99):.1f} ms at the 99th percentile"
     )
     from devmind.worlds.world_room import WorldRoom
 
     if isinstance(life.room, WorldRoom):
-        show.line(f"{show.counted(life.room.ended, 'episode')} ended, {life.room.rewarded} with a reward")
+        show.line(f"{show.count_of(life.room.ended, 'episode')} ended, {life.room.rewarded} with a reward")
     for reason, count in summary.late.items():
-        show.line(f"skipped for {reason}: {show.counted(count, 'tick')}")
+        show.line(f"skipped for {reason}: {show.count_of(count, 'tick')}")
     for sense, count in summary.missing.items():
         if count:
-            show.line(f"{sense}: missing in {show.counted(count, 'tick')}")
+            show.line(f"{sense}: missing in {show.count_of(count, 'tick')}")

@@ -13,7 +13,7 @@ from typing import Any
 
 from devmind.cli import here
 from devmind.cli.machine import Check
-from devmind.cli.show import counted
+from devmind.cli.show import count_of
 from devmind.errors import some
 
 DEVICES = Path("/dev")
@@ -32,7 +32,7 @@ def microphone() -> Check:
     found = here.microphones()
     if found.devices:
         names = [device.name for device in found.devices]
-        return Check("microphone", None, f"{counted(len(names), 'sound input')}: {some(names, 3)}")
+        return Check("microphone", None, f"{count_of(len(names), 'sound input')}: {some(names, 3)}")
     install = f'{sys.executable} -m pip install "devmind[live]"'
     if "No module named 'pyaudio'" in found.error:
         return Check("microphone", None, found.why, APT + install)

@@ -259,6 +259,6 @@ def torch_device() -> Check:
     return Check(
         "torch",
         True,
-        f"{torch.__version__} on {device}{name}, {show.counted(torch.get_num_threads(), 'thread')}, "
-        f"{show.counted(cores or 1, 'core')}",
+        f"{torch.__version__} on {device}{name}, {show.count_of(torch.get_num_threads(), 'thread')}, "
+        f"{show.count_of(cores or 1, 'core')}",
     )

@@ -13,7 +13,7 @@ import typer
 from devmind.cli import memory_files, show, sleeping
 from devmind.cli.agents import agent_folder, describer
 from devmind.cli.house import complain, group
-from devmind.cli.memory_files import describing, erased, opened, show_where_traces_stay
+from devmind.cli.memory_files import describing, erase_entries, open_memory_at, show_where_traces_stay
 from devmind.cli.options import AgentOption, JsonOption, MemoryOption
 from devmind.cli.paths import existing, existing_files
 from devmind.errors import ConfigError, StoreError, nearest
@@ -58,7 +58,7 @@ def show_(
 
 
 def _statistics(memory: str, as_json: bool) -> None:
-    with opened(memory) as mind:
+    with open_memory_at(memory) as mind:
         from devmind.memory import folder_of
         from devmind.memory.stats import statistics
 
@@ -77,7 +77,7 @@ def _statistics(memory: str, as_json: bool) -> None:
         ),
         ("names", names),
         ("written", f"{show.when(found['first_s'])} to {show.when(found['last_s'])}" if found["entries"] else "never"),
-        ("recalled", f"{show.counted(found['recalls'], 'time')}, {show.entries(found['never_recalled'])} never"),
+        ("recalled", f"{show.count_of(found['recalls'], 'time')}, {show.entries(found['never_recalled'])} never"),
         ("payloads", show.megabytes(found["payload_bytes"])),
         ("keys", show.megabytes(found["key_bytes"])),
         ("on disk", show.megabytes(found["disk_bytes"]) if sizes else "in a database: its server knows"),
@@ -89,7 +89,7 @@ def _statistics(memory: str, as_json: bool) -> None:
 def _entry(number: int, out: Path | None, memory: str, as_json: bool) -> None:
     if out is not None and out.exists():
         existing(out, "--out")
-    with opened(memory) as mind:
+    with open_memory_at(memory) as mind:
         found = mind.get([number]) if number in NUMBERS else []
     if not found:
         raise StoreError(
@@ -136,11 +136,11 @@ def recall(
     most = count or (FOUND if text or files else NEWEST)
     from devmind.memory import Filters
 
-    with opened(memory) as mind:
+    with open_memory_at(memory) as mind:
         filters = Filters(words=text or None)
         facts = mind.store.facts(filters)
         if files:
-            found = mind.recall(_asked(mind, files, agent), most, filters)
+            found = mind.recall(_query_keys(mind, files, agent), most, filters)
         elif text:
             found = mind.get(_newest(facts, most))
             mind.count(entry.id for entry in found)
@@ -182,7 +182,7 @@ def forget(
         if text is not None and not text.strip():  # a blank text is part of every text
             raise ConfigError(f"{option} expects a text; got a blank one, which says nothing of what to forget.")
     later = ""
-    with opened(memory) as mind:
+    with open_memory_at(memory) as mind:
         if numbers:
             ids, missing = _by_number(mind, numbers)
         elif older_than_h is not None:
@@ -190,7 +190,7 @@ def forget(
             missing = ""
         else:
             ids, missing = _by_text(mind, name and name.strip(), words and words.strip())
-        kept, messages = erased(
+        kept, messages = erase_entries(
             mind, ids
         )  # even if nothing was found: this erases what a reader protected from erasure before
     if missing and not ids:
@@ -241,7 +241,7 @@ def _by_text(mind: Memory, name: str | None, words: str | None) -> tuple[list[in
     return ids, f"Nothing has '{words}' in its name or its words; 'devmind memory recall' looks for words too."
 
 
-def _asked(mind: Memory, files: Sequence[Path], agent: Path | None) -> dict[str, Key]:
+def _query_keys(mind: Memory, files: Sequence[Path], agent: Path | None) -> dict[str, Key]:
     """Keys of the pictures and sounds in files, one of each sense, made by the memory's agent."""
     folder = agent_folder(agent)
     from devmind.live.remembering.example_files import examples_in

@@ -39,7 +39,7 @@ def export_file(
     from devmind.memory import folder_of
     from devmind.memory.portable import export_memory
 
-    with opened(memory) as mind:
+    with open_memory_at(memory) as mind:
         count = export_memory(mind.store, file, folder_of(memory) or Path())
     show.line(f"{show.entries(count)} exported, {show.megabytes(file.stat().st_size)}")
     show.path("memory", file)
@@ -73,7 +73,7 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Read everything and compare it with its checksums; exits with 1 if a fault was found and not repaired."""
-    with opened(memory, mend) as mind:
+    with open_memory_at(memory, mend) as mind:
         faults = mind.store.check(mend=mend)
         entries = mind.store.sizes().entries
         if keys_of and (mend or not faults):
@@ -88,7 +88,7 @@ def check(
         raise typer.Exit(1)
 
 
-def opened(place: str, mend: bool = False) -> AbstractContextManager[Memory]:
+def open_memory_at(place: str, mend: bool = False) -> AbstractContextManager[Memory]:
     """Open an existing memory, with the recordings that it points to."""
     refuse_missing(place)
     return opened_or_made(place, mend)
@@ -146,7 +146,7 @@ def store_files(folder: Path) -> list[Path]:
     return [file for beside in ("", "-wal", "-shm") if (file := folder / f"{FILE}{beside}").is_file()]
 
 
-def erased(mind: Memory, ids: Sequence[int]) -> tuple[int, list[str]]:
+def erase_entries(mind: Memory, ids: Sequence[int]) -> tuple[int, list[str]]:
     """Erase entries; returns how many could not be erased, and sentences on traces that stay elsewhere or may."""
     try:
         return 0, mind.erase(ids)

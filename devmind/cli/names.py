@@ -42,15 +42,15 @@ def teach(name: Name, files: Files, agent: AgentOption = None, memory: MemoryOpt
         for example in examples:
             child.teach(name, example)
         known = child.names.known()
-    there = show.counted(known[name], "example")
-    show.line(f"{name}: {show.counted(len(examples), 'example')} taught, {there} in all")
+    there = show.count_of(known[name], "example")
+    show.line(f"{name}: {show.count_of(len(examples), 'example')} taught, {there} in all")
     show.line(f"known: {', '.join(known)}")
     show.line(f"memory: {show.place(memory)}")
 
 
 def name(files: Files, agent: AgentOption = None, memory: MemoryOption = "memory") -> None:
     """Print which taught name a picture or a sound has, or that it is unknown."""
-    _taught(memory)
+    _print_names(memory)
     examples = [(place, example) for file in existing_files(files, "FILE") for place, example in _read(file)]
     with _child(agent, memory) as child:
         if not child.names.known():
@@ -90,6 +90,6 @@ def _answer(named: Named | None) -> str:
     return "unknown (no example of this sense was taught)" if named is None else str(named)
 
 
-def _taught(memory: str) -> None:
+def _print_names(memory: str) -> None:
     if is_missing(memory):
         raise StoreError(f"There is no memory in '{memory}'; teach a name first: 'devmind teach NAME FILE...'.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import show
-from devmind.cli.devices import check_sensed, doors, opened, was_sensed
+from devmind.cli.devices import check_sensed, doors, open_sensors, was_sensed
 from devmind.cli.house import Terminated, complain
 from devmind.cli.options import CameraOption, LiveSetOption, MicOption, SensorOption
 from devmind.cli.settings import live_config
@@ -37,7 +37,7 @@ def record(
     from devmind.sessions.background import BackgroundRecorder
     from devmind.worlds.room import Room
 
-    with opened(asked.sensors):
+    with open_sensors(asked.sensors):
         room = Room(asked.sensors, config.hz, config.lag_s)
         with BackgroundRecorder(
             file, source="room", tick_hz=config.hz, details=asked.details, names=room.names, rotate_s=config.rotate_s
@@ -70,25 +70,25 @@ def _record(room: Room, recorder: BackgroundRecorder, seconds: float | None, fra
         if moment.time_s >= shown_s:
             shown_s = moment.time_s + SHOW_EVERY_S
             recorder.health(sensor_health(room.sensors.values()))
-            _tell(moment, recorder)
+            _print_moment(moment, recorder)
         if seconds is not None and moment.time_s >= seconds:
             return
         senses, _, _, _, info = room.step({})
 
 
-def _tell(moment: Any, recorder: BackgroundRecorder) -> None:
+def _print_moment(moment: Any, recorder: BackgroundRecorder) -> None:
     senses = ", ".join(name for name in sorted(moment.senses) if name not in DERIVED) or "nothing sensed"
     lost = recorder.dropped_ticks + recorder.dropped_frames
     show.lamp(f"{moment.time_s:6.1f} s · {senses}" + (f" · {lost} given up" if lost else ""))
 
 
 def _sum_up(room: Room, recorder: BackgroundRecorder) -> None:
-    show.line(f"{show.counted(recorder.ticks, 'Moment')}, {room.health.skipped} skipped")
+    show.line(f"{show.count_of(recorder.ticks, 'Moment')}, {room.health.skipped} skipped")
     if recorder.dropped_ticks or recorder.dropped_frames:
-        frames = show.counted(recorder.dropped_frames, "frame")
-        complain(f"Note: the disk was too slow for {show.counted(recorder.dropped_ticks, 'Moment')} and {frames}.")
+        frames = show.count_of(recorder.dropped_frames, "frame")
+        complain(f"Note: the disk was too slow for {show.count_of(recorder.dropped_ticks, 'Moment')} and {frames}.")
     for sense, count in room.health.missing.items():
         if count:
-            complain(f"Note: {sense} was missing in {show.counted(count, 'Moment')}.")
+            complain(f"Note: {sense} was missing in {show.count_of(count, 'Moment')}.")
     for sense, seconds in room.health.waited_s.items():
         complain(f"Note: the sensor of {sense} took {seconds:.1f} s to answer; it should answer at once.")

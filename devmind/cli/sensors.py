@@ -87,7 +87,7 @@ def _watch(names: Sequence[str], seconds: float, save: Path | None) -> NoReturn:
             failed |= name not in senses and not _heard_from(name, sensor, seconds)
         with Complaints(senses) as complaints:
             found = probe(senses, seconds) if senses else {}
-        failed |= _tell(found, senses, complaints.reported)
+        failed |= _print_probed(found, senses, complaints.reported)
     if save:
         _save(save, list(found.values()))
     raise typer.Exit(1 if failed else 0)
@@ -123,7 +123,7 @@ def _heard_from(name: str, effector: Any, seconds: float) -> bool:
     return took
 
 
-def _tell(found: dict[str, Probed], senses: dict[str, Any], complaints_by_name: Mapping[str, str]) -> bool:
+def _print_probed(found: dict[str, Probed], senses: dict[str, Any], complaints_by_name: Mapping[str, str]) -> bool:
     """Print the results; True if a sensor gave nothing."""
     from devmind.worlds.probe import skew_s
 
@@ -137,7 +137,7 @@ def _tell(found: dict[str, Probed], senses: dict[str, Any], complaints_by_name: 
     ears = [one for one in found.values() if one.sense == "sound" and one.windows]
     for camera, ear in ((camera, ear) for camera in cameras for ear in ears):
         skew = skew_s(camera, ear, senses[ear.name].rate_hz)
-        said = f"{skew[0] * 1e3:+.0f} ms, median of {show.counted(skew[1], 'event')}" if skew else "clap once in view"
+        said = f"{skew[0] * 1e3:+.0f} ms, median of {show.count_of(skew[1], 'event')}" if skew else "clap once in view"
         show.line(f"{ear.name} after {camera.name}: {said}")
     return any(not one.works for one in found.values())
 

@@ -29,7 +29,7 @@ class Publisher(Protocol):
 
 
 @contextmanager
-def served(make: Callable[[Publisher], L], port: int, files: Mapping[str, bytes] | None = None) -> Iterator[L]:
+def serve_page(make: Callable[[Publisher], L], port: int, files: Mapping[str, bytes] | None = None) -> Iterator[L]:
     """A page on this machine during the block; Ctrl-C ends the block.
 
     Args:

@@ -51,7 +51,7 @@ def import_(
     made = import_any(files, out or _named_after(files[0]), topic=topic)
     for sentence in made.warnings:
         complain(f"Note: {sentence}")
-    show.line(f"{show.counted(made.ticks, 'Moment')} of {show.counted(len(files), 'file')}")
+    show.line(f"{show.count_of(made.ticks, 'Moment')} of {show.count_of(len(files), 'file')}")
     show.path("session", made.path)
 
 
@@ -69,7 +69,7 @@ def show_(session: Recording) -> None:
         complain(f"Note: '{part}' has nothing in it, as after a power cut, and is left out.")
     if about["missing_parts"]:
         complain(f"Note: there is no file for part {', '.join(map(str, about['missing_parts']))}.")
-    ticks, episodes = show.counted(about["ticks"], "Moment"), show.counted(about["episodes"], "episode")
+    ticks, episodes = show.count_of(about["ticks"], "Moment"), show.count_of(about["episodes"], "episode")
     show.line(f"{ticks} in {episodes}, {about['duration_s']:.1f} s")
     rows = [
         (kind, name, f"{what['count']:,}", ", ".join(what["dtypes"]), _shapes(what["shapes"]))
@@ -79,7 +79,7 @@ def show_(session: Recording) -> None:
     show.table(("", "name", "ticks", "type", "shapes"), [(kind.removesuffix("s"), *rest) for kind, *rest in rows])
     if about["frames"]["count"]:
         show.line(
-            f"camera: {show.counted(about['frames']['count'], 'frame')}, {show.megabytes(about['frames']['bytes'])}"
+            f"camera: {show.count_of(about['frames']['count'], 'frame')}, {show.megabytes(about['frames']['bytes'])}"
         )
     for name, text in (about["metadata"] | {f"notes: {k}": v for k, v in about["notes"].items()}).items():
         show.line(f"{name}: {text}")
@@ -139,8 +139,8 @@ def repair(
 
     target = out or session.with_name(f"{session.stem}-repaired.mcap")
     done = mend(session, target)
-    frames = f" and {show.counted(done.frames, 'frame')}" if done.frames else ""
-    show.line(f"{show.counted(done.ticks, 'Moment')}{frames} kept")
+    frames = f" and {show.count_of(done.frames, 'frame')}" if done.frames else ""
+    show.line(f"{show.count_of(done.ticks, 'Moment')}{frames} kept")
     for lost in done.lost:
         show.line(f"lost of {lost.path.name}: {_missing(lost)}")
     if done.secrets:
@@ -187,7 +187,7 @@ def _range(text: str | None) -> tuple[int, int | None]:
 
 def _missing(lost: Lost) -> str:
     """`3 Moments from 2.0 s to 2.4 s, 9.1 kB`."""
-    ticks = "what nothing tells of" if lost.ticks is None else show.counted(lost.ticks, "Moment")
+    ticks = "what nothing tells of" if lost.ticks is None else show.count_of(lost.ticks, "Moment")
     begin = "the beginning" if lost.from_s is None else f"{lost.from_s:.1f} s"
     end = "the end" if lost.to_s is None else f"{lost.to_s:.1f} s"
     return f"{ticks} from {begin} to {end}, {show.megabytes(lost.bytes)}"

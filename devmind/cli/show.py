@@ -78,14 +78,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], wrapping: Co
 LOADING = "loading takes some seconds"
 
 
-def tell_loading() -> None:
+def print_loading() -> None:
     """Print on stderr, before heavy imports, that they take a while."""
     print(LOADING, file=sys.stderr, flush=True)
 
 
 def loading() -> AbstractContextManager[Callable[[int], None]]:
-    """`tell_loading`, and a bar on a terminal until the `with` block ends."""
-    tell_loading()
+    """`print_loading`, and a bar on a terminal until the `with` block ends."""
+    print_loading()
     return working("loading")
 
 
@@ -115,19 +115,19 @@ def megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
 
 
-def counted(number: int, what: str, many: str | None = None) -> str:
+def count_of(number: int, what: str, many: str | None = None) -> str:
     """`1 file`, `2,000 files`; `many` is the plural if it is irregular."""
     return f"{number:,} {what if number == 1 else many or what + 's'}"
 
 
 def entries(number: int) -> str:
     """`1 entry`, `2,000 entries`."""
-    return counted(number, "entry", "entries")
+    return count_of(number, "entry", "entries")
 
 
 def memories(number: int) -> str:
     """`1 memory`, `2,000 memories`."""
-    return counted(number, "memory", "memories")
+    return count_of(number, "memory", "memories")
 
 
 def when(time_s: float | None) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from devmind.cli import show
 from devmind.cli.agents import RUNS, agent_folder, packed_through
-from devmind.cli.memory_files import describing, opened, refuse_missing
+from devmind.cli.memory_files import describing, open_memory_at, refuse_missing
 from devmind.cli.options import MemoryOption, agent_option
 from devmind.cli.settings import check_minutes, resumable, uncut
 
@@ -41,7 +41,7 @@ def sleep(
     """Replay memories into the weights of a copy of the agent, which then knows them without the memory."""
     check_minutes(minutes)
     refuse_missing(memory)
-    show.tell_loading()
+    show.print_loading()
     from devmind.curriculum.night import is_over, night, sleeper
 
     out = out or next(path for n in count(1) if not is_over(path := Path(f"{OUT}-{n}" if n > 1 else OUT)))
@@ -52,7 +52,7 @@ def sleep(
 
     raised = Agent.from_pretrained(folder)
     heads_to_sleep(raised)  # an agent that cannot sleep is refused before the memory gets keys of its encoders
-    with opened(memory) as mind, resumable(uncut(ctx.obj), "the night ends with what it has learned"):
+    with open_memory_at(memory) as mind, resumable(uncut(ctx.obj), "the night ends with what it has learned"):
         candidates(mind, 1, raised.sense_order, ())  # and so is an empty memory
         describing(raised, mind)
         done = night(raised, folder, mind, out, minutes=minutes, cut=cut, prune_known=prune, seed=seed)

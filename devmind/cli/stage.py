@@ -199,7 +199,8 @@ def run(
     if not stages:
         if out is None:
             raise ConfigError(f"Name a stage to run, or '{ALL}': devmind stage run reflex; 'devmind stage show' lists.")
-        curriculum.resume(existing(out, "--out"), cut)
+        existing(out, "--out")
+        curriculum.resume(out, cut)
     settings = run_config(config, minutes, sets)
     names = [plugins.find("stages", name).name for name in stages if name != ALL]
     found, sessions = data_folder(data), existing_files(experience, "--experience")
@@ -212,16 +213,16 @@ def run(
     folder = out or run_folder(stage, settings)
     if done := finished_run(folder, identity(stage, settings, agent, found, sessions, folder), ablate):
         show.line("This run had finished; nothing was done. Give another --out to run it anew.")
-        _tell(done)
+        _exit_with_verdict(done)
     with resumable(inputs["command"], NEXT_LESSON):
         show.line(f"Stage {stage}, size {settings.size}, seed {settings.seed}: {show.LOADING}.", "dim")
         from devmind.curriculum.runner import run_stage
 
         result = run_stage(stage, settings, out=folder, ablate=ablate, cut=cut, **inputs)
-    _tell(result)
+    _exit_with_verdict(result)
 
 
-def _tell(result: RunResult) -> NoReturn:
+def _exit_with_verdict(result: RunResult) -> NoReturn:
     """Print the verdict of a run, which also is the exit code."""
     show.verdict(result.results, result.report)
     show.path("agent", result.agent)
@@ -273,7 +274,7 @@ def exam(
     writable_file(json_file, "--json")
     folder = agent_folder(agent)
     settings = run_config(_size_of(folder), sets=sets)
-    show.tell_loading()
+    show.print_loading()
     if through:
         from devmind.cli.through import exam_through_life
 

@@ -42,12 +42,12 @@ def study(
     Exit code 0: all runs finished, whatever the answer; 2: an error; 130 or 143: stopped.
     """
     asked = parse_seeds(seeds)
-    from devmind.curriculum.study.file import read
+    from devmind.curriculum.study.file import load_study
 
-    study_file = read(file)
+    study_file = load_study(file)
     folder = out or Path("checkpoints") / f"study-{study_file.name}"
     with resumable(ctx.obj):
-        show.tell_loading()
+        show.print_loading()
         from devmind.curriculum.study.gathering import GATHERED, PAGE, close
         from devmind.curriculum.study.run import StudyRun
 
@@ -61,13 +61,13 @@ def study(
             end_with_parent()
             run.run_seed(only)
             return
-        _tell_plan(run, frozen)
+        _print_plan(run, frozen)
         if (folder / GATHERED).is_file():
             show.line("This study had finished; nothing was done. Give another --out to run it anew.")
         else:
             run.run(jobs)
         report = close(run)
-    _tell(report)
+    _print_report(report)
     show.path("report", folder / PAGE)
 
 
@@ -90,7 +90,7 @@ def parse_seeds(text: str) -> list[int]:
     return found
 
 
-def _tell_plan(run: StudyRun, frozen: Mapping[str, Any]) -> None:
+def _print_plan(run: StudyRun, frozen: Mapping[str, Any]) -> None:
     """Print what is fixed from here on, before the first run."""
     file, plan = run.study.file, run.plan
     show.line(file.question, "bold")
@@ -114,7 +114,7 @@ def _bound(gate: Mapping[str, Any]) -> str:
     return said + (" (a goal)" if gate["goal"] else "")
 
 
-def _tell(report: StudyReport) -> None:
+def _print_report(report: StudyReport) -> None:
     from devmind.report.words import number, trial
 
     if report.is_trial:

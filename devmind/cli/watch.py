@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from devmind.cli.paths import existing
-from devmind.cli.serving import served
+from devmind.cli.serving import serve_page
 
 
 def watch(
@@ -21,5 +21,5 @@ def watch(
     existing(run, "RUN")
     from devmind.live.watching import Watching
 
-    with served(lambda publisher: Watching(run, publisher), port) as watching:
+    with serve_page(lambda publisher: Watching(run, publisher), port) as watching:
         watching.run()

@@ -22,7 +22,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import ANEW
 from devmind.agent.decoders import pass_by, zero_outputs
 from devmind.curriculum.episodes import per_episode
-from devmind.curriculum.exam import Measure, bootstrap, of_others, unpaired
+from devmind.curriculum.exam import Measure, bootstrap, of_others, unpaired_change
 from devmind.curriculum.stage import Context, Learner, Lesson, Stage
 from devmind.errors import CheckpointError
 from devmind.learners.gradient import without_shared
@@ -54,11 +54,11 @@ def control(lesson: Lesson, agent: Agent, context: Context) -> Learner:
 
 def fresh_parts(start: Path, out: Path, parts: Sequence[str]) -> Path:
     """Save the agent of the folder `start` in `out`, with a newborn's `parts` ('trunk', 'encoders'); returns `out`."""
-    refreshed(Agent.from_pretrained(start), parts).save_pretrained(out)
+    refresh_parts(Agent.from_pretrained(start), parts).save_pretrained(out)
     return out
 
 
-def refreshed(agent: Agent, parts: Sequence[str]) -> Agent:
+def refresh_parts(agent: Agent, parts: Sequence[str]) -> Agent:
     """Replace `parts` ('trunk', 'encoders') of `agent` by a newborn's; returns `agent`.
 
     The newborn has another seed than the run: with the same seed it would be the one that the agent began as.
@@ -78,8 +78,8 @@ def identity_trunk(agent: Agent, out: Path, start: Agent, stage: Stage, context:
 
     What the controls of the stage's lessons teach is reset to `start`.
     """
-    twin = refreshed(copy.deepcopy(agent), ("trunk",))
-    begun, anew = start.state_dict(), taught_by_controls(twin, stage, context)
+    twin = refresh_parts(copy.deepcopy(agent), ("trunk",))
+    begun, anew = start.state_dict(), trained_by_controls(twin, stage, context)
     twin.load_state_dict({name: begun[name] for name in anew}, strict=False)
     for layer in twin.trunk.decoder.layers:
         zero_outputs(layer)
@@ -87,7 +87,7 @@ def identity_trunk(agent: Agent, out: Path, start: Agent, stage: Stage, context:
     return out
 
 
-def taught_by_controls(agent: Agent, stage: Stage, context: Context) -> list[str]:
+def trained_by_controls(agent: Agent, stage: Stage, context: Context) -> list[str]:
     """Names in the agent's `state_dict` that lessons with a control train by it and lessons without one do not train.
 
     The twin is not taught the lessons without a control, so a part that they train must not be reset.
@@ -114,7 +114,7 @@ CONTROLLED = {
 STAGED = {"note": "the same lessons and steps on a fresh trunk of another seed"}
 
 
-def compared(results: Path, controlled: bool) -> dict[str, Any]:
+def compare_twin(results: Path, controlled: bool) -> dict[str, Any]:
     """What the report shows of a twin, from its `results.json`: one on an identity trunk, or on a fresh one."""
     sentence = f"'{results}' is not JSON ({{}}); delete it, and the twin is examined again."
     twin_results = bounds.parse_json(bounds.read_file(results, CheckpointError), CheckpointError, sentence)
@@ -137,7 +137,7 @@ def differences(
         if measure.exhaustive and other.exhaustive:
             mean = low = high = sign * (measure.score - other.score)
         elif of_others(measure, other):
-            mean, *bounds = unpaired(other, measure, attrgetter("values"), resamples, f"twin/{name}")
+            mean, *bounds = unpaired_change(other, measure, attrgetter("values"), resamples, f"twin/{name}")
             mean, (low, high) = sign * mean, sorted(sign * bound for bound in bounds)
         elif other.n == measure.n:
             gained = sign * per_episode(measure.values - other.values, measure.episodes)

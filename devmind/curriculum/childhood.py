@@ -19,7 +19,7 @@ from devmind.agent.device import pick_device, place
 from devmind.agent.saving import CHECKSUMS, WEIGHTS, all_tensors, hash_tensors, read_tensors, seal
 from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import write_atomically
-from devmind.checkpointing.lock import locked
+from devmind.checkpointing.lock import lock_folder
 from devmind.config import RunConfig
 from devmind.curriculum.examining import Examined
 from devmind.curriculum.finished import RunResult
@@ -91,7 +91,7 @@ def examine_last(
     """
     folder = Path(out) / HALF
     agent = Agent.from_pretrained(folder)
-    with locked(folder), training_threads(config.threads or threads):
+    with lock_folder(folder), training_threads(config.threads or threads):
         context = make_context(config, folder, data, ())
         place(agent, pick_device(config.device))
         journal = Journal(folder / "exams.jsonl")

@@ -250,7 +250,7 @@ def in_parts(exam: Callable[P, Parts]) -> Callable[P, Exam]:
     return held
 
 
-def parted(values: np.ndarray, left: np.ndarray, what: str) -> dict[str, float]:
+def held_out_rows(values: np.ndarray, left: np.ndarray, what: str) -> dict[str, float]:
     """Rows of a measure: the means of `values` [N] that lessons left out, `left` bool [N], and of the others, each with
     its n; no rows unless there are both.
 
@@ -310,9 +310,9 @@ def bootstrap(values: np.ndarray, resamples: int, name: str, groups: np.ndarray 
 
     Args:
         groups: [n], the group of each value; whole groups are drawn, with all their values. As groups are few, the
-            percentiles lie further out (`expanded`).
+            percentiles lie further out (`bootstrap_percentiles`).
     """
-    ends = (0.025, 0.975) if groups is None else expanded(len(np.unique(groups)))
+    ends = (0.025, 0.975) if groups is None else bootstrap_percentiles(len(np.unique(groups)))
     low, high = np.quantile(_means(values, resamples, name, groups), ends)
     return float(low), float(high)
 
@@ -330,7 +330,7 @@ def _means(values: np.ndarray, resamples: int, name: str, groups: np.ndarray | N
     return np.concatenate(means)
 
 
-def expanded(n: int) -> tuple[float, float]:
+def bootstrap_percentiles(n: int) -> tuple[float, float]:
     """The percentiles of a 95 % bootstrap interval of few units, n of them: their resamples spread too little.
 
     Their variance is that of the sample divided by n and not by n - 1, and they know no Student's t (Hesterberg 2015,
@@ -349,7 +349,7 @@ def of_others(one: Measure, other: Measure) -> bool:
     return own is not None and others is not None and not np.array_equal(own, others)
 
 
-def unpaired(
+def unpaired_change(
     before: Measure, after: Measure, of: Callable[[Measure], np.ndarray], resamples: int, name: str
 ) -> tuple[float, float, float]:
     """The change of the mean of `of(measure)` [n] from `before` to `after`, and bounds of its 95 % interval, where both
@@ -362,7 +362,7 @@ def unpaired(
         for values, of_each, when in zip(units, groups, ("before", "after"), strict=True)
     )
     fewest = min(len(x if of_each is None else np.unique(of_each)) for x, of_each in zip(units, groups, strict=True))
-    low, high = np.quantile(new - old, expanded(fewest))
+    low, high = np.quantile(new - old, bootstrap_percentiles(fewest))
     return float(units[1].mean() - units[0].mean()), float(low), float(high)
 
 
@@ -386,24 +386,24 @@ def retention(before: Measure, after: Measure, resamples: int = 2000) -> Retenti
     """Paired bootstrap of the change in skill score; kept if the mean is >= -0.02 and the lower bound >= -0.05.
 
     The means of exhaustive measures are exact, and so is their change. Their cases may depend on the agent (all the
-    games that its moves allow), so they are not paired; nor are other measures whose episodes do (`unpaired`).
+    games that its moves allow), so they are not paired; nor are other measures whose episodes do (`unpaired_change`).
     """
     if before.exhaustive and after.exhaustive:
         exact = float(after.skill_scores().mean() - before.skill_scores().mean())
         return Retention(after.name, exact, exact, exact >= -0.02)
     name = f"retention/{after.name}"
     if of_others(before, after):
-        mean, low, _ = unpaired(before, after, Measure.skill_scores, resamples, name)
-        return Retention(after.name, mean, low, is_kept(mean, low))
+        mean, low, _ = unpaired_change(before, after, Measure.skill_scores, resamples, name)
+        return Retention(after.name, mean, low, is_retained(mean, low))
     if before.n != after.n:
         raise ExamError(
             f"Retention of '{after.name}' needs the same episodes before and after; got {before.n} and {after.n}."
         )
     change = per_episode(after.skill_scores() - before.skill_scores(), after.episodes)
     low, _ = bootstrap(change, resamples, name, after.unit_groups)
-    return Retention(after.name, float(change.mean()), low, is_kept(float(change.mean()), low))
+    return Retention(after.name, float(change.mean()), low, is_retained(float(change.mean()), low))
 
 
-def is_kept(change: float, low: float) -> bool:
+def is_retained(change: float, low: float) -> bool:
     """Whether a skill score that changed so, with this lower bound, counts as kept."""
     return change >= -0.02 and low >= -0.05

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from devmind.checkpointing.files import folder_sha256, sha256
-from devmind.config import RunConfig, flat, moved
+from devmind.config import RunConfig, flat, move_sections
 from devmind.curriculum.journal import Journal
 from devmind.errors import CheckpointError, ConfigError, without_secrets
-from devmind.raised import HERE, raised
+from devmind.raised import HERE, raised_agents
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ def identity(
     said = {
         "stage": stage,
         "config": deciding(config),
-        "agent": kept_path(agent, out),
-        "data": kept_path(data, out),
-        "experience": [kept_path(path, out) for path in sessions],
+        "agent": path_from_run(agent, out),
+        "data": path_from_run(data, out),
+        "experience": [path_from_run(path, out) for path in sessions],
     }
     return dict(without_secrets(said))
 
@@ -51,7 +51,7 @@ def deciding(config: RunConfig) -> dict[str, Any]:
     return config.model_dump(mode="json", exclude={"loggers", "checkpoint_every_s"})
 
 
-def kept_path(path: Path | None, out: Path) -> str | None:
+def path_from_run(path: Path | None, out: Path) -> str | None:
     """A path as the journal of the run in `out` keeps it: from `out` if it lies beside or below `out`, else absolute.
 
     So a run continues from any working folder, and a curriculum also after its folder was moved.
@@ -63,14 +63,14 @@ def kept_path(path: Path | None, out: Path) -> str | None:
 
 
 def found_path(kept: str | None, out: Path) -> Path | None:
-    """The path that `kept_path` has kept; an older journal has it as it was typed, from the working folder. An agent
-    that comes with devmind is looked for where devmind is installed now.
+    """The path that `path_from_run` has kept; an older journal has it as it was typed, from the working folder. An
+    agent that comes with devmind is looked for where devmind is installed now.
     """
     if not kept:
         return None
     beside = Path(os.path.normpath(out / kept))
     found = beside if beside.exists() else Path(kept)
-    return raised().get(found.name, found) if found.parent.name == HERE.name and not found.exists() else found
+    return raised_agents().get(found.name, found) if found.parent.name == HERE.name and not found.exists() else found
 
 
 def finished_run(out: Path, mine: Mapping[str, Any], ablate: bool = False) -> RunResult | None:
@@ -135,7 +135,7 @@ def check_same_run(
 PATHS = ("agent", "data", "experience", "sessions")
 """Settings that are paths; older journals keep them in other words."""
 Kept = str | Sequence[str] | None
-"""What such a setting is kept as (`kept_path`)."""
+"""What such a setting is kept as (`path_from_run`)."""
 
 
 def _places(kept: Kept, out: Path) -> list[str]:
@@ -156,4 +156,4 @@ def _same_files(name: str, was: Kept, now: Kept, out: Path, contents: Mapping[st
 
 
 def _settings(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in said.items() if key != "config"} | flat(moved(said["config"]))
+    return {key: value for key, value in said.items() if key != "config"} | flat(move_sections(said["config"]))

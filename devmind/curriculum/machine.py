@@ -57,7 +57,7 @@ class Machine:
         return machine(self.device, self.cores, self.threads, [self.gflops])
 
 
-def measured(device: str) -> Machine:
+def measure_machine(device: str) -> Machine:
     """This machine, measured in less than a second."""
     return Machine(device, cores(), torch.get_num_threads(), round(gflops(device), 1))
 

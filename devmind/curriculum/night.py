@@ -10,9 +10,9 @@ from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.agent.saving import read_sealed, seal
 from devmind.agent.threads import training_threads
-from devmind.checkpointing.lock import locked
+from devmind.checkpointing.lock import lock_folder
 from devmind.config import RunConfig
-from devmind.curriculum.finished import found_path, kept_path
+from devmind.curriculum.finished import found_path, path_from_run
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import check_pins, pins, recorded_threads, refuse_leftovers
 from devmind.curriculum.rehearsal import stages_of
@@ -74,10 +74,10 @@ def night(
         raise has_ended(out)
     if cut and journal.last("sleep") is None:
         raise nothing_to_cut(out)
-    with locked(out), training_threads(recorded_threads(journal)):
+    with lock_folder(out), training_threads(recorded_threads(journal)):
         if journal.last("sleep") is None:
             refuse_leftovers(out)
-            journal.write("night", agent=kept_path(folder, out), pinned=pins(context, agent.config.stages))
+            journal.write("night", agent=path_from_run(folder, out), pinned=pins(context, agent.config.stages))
         else:
             check_pins(journal, out, context)
         place(agent, context.device)

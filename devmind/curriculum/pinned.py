@@ -72,14 +72,14 @@ def _pins(context: Context, plugin_packages: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def pinned(journal: Journal) -> dict[str, Any] | None:
+def pinned_settings(journal: Journal) -> dict[str, Any] | None:
     """What the run of this journal began with; None if it has not begun."""
     return (journal.last(*BEGUN) or {}).get("pinned")
 
 
 def recorded_threads(journal: Journal) -> int | None:
     """The number of threads with which the run of this journal began; None if it has not begun."""
-    return (pinned(journal) or {}).get("threads")
+    return (pinned_settings(journal) or {}).get("threads")
 
 
 def same_exams(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> bool:
@@ -103,7 +103,7 @@ def check_pins(journal: Journal, out: Path, context: Context) -> None:
     Raises:
         CheckpointError: something differs; the message says what.
     """
-    was = pinned(journal)
+    was = pinned_settings(journal)
     if was is None:
         return
     now = _pins(context, [name for name in was.get("versions", {}) if name not in ("python", *PACKAGES)])
@@ -151,7 +151,7 @@ def own(saved: dict[str, Any] | None, journal: Journal, out: Path) -> dict[str, 
     Raises:
         CheckpointError: it belongs to another run.
     """
-    if saved is not None and saved.get("run") != pinned(journal):
+    if saved is not None and saved.get("run") != pinned_settings(journal):
         raise CheckpointError(
             f"The checkpoints in {out} are of another run than its journal; put back what belongs together, or give "
             "another --out."

@@ -9,11 +9,11 @@ from typing import Any
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.machine import measured, step_s
+from devmind.curriculum.machine import measure_machine, step_s
 from devmind.curriculum.progress import say
-from devmind.curriculum.rehearsal import made_by, rehearsals, rehearsed_by, settled, unrehearsed_why
+from devmind.curriculum.rehearsal import made_by, rehearsal_rate, rehearsals, rehearsed_by, unrehearsed_why
 from devmind.curriculum.stage import Batches, Context, Lesson, Stage
-from devmind.curriculum.teaching import LessonRun, Taught
+from devmind.curriculum.teaching import LessonResult, LessonRun
 from devmind.errors import ConfigError, some
 
 NAMED = 8
@@ -79,7 +79,7 @@ class LessonPlan:
         if not left:
             return
         say("Measuring the speed of this machine: some seconds a lesson.")
-        machine, agent = measured(self.context.device), place(copy(), self.context.device)
+        machine, agent = measure_machine(self.context.device), place(copy(), self.context.device)
         if not self.every:
             self._settle(agent)
         own_s = {}
@@ -115,7 +115,9 @@ class LessonPlan:
         """Settle how often each lesson rehearses; refuse a lesson whose learner takes no rehearsals."""
         for at, lesson in enumerate(self.lessons):
             others = rehearsals(lesson, self.lessons[:at], self.earlier, agent, self.context)
-            self.every[lesson.name], self._share[lesson.name] = settled(lesson, [other.lesson for other in others])
+            self.every[lesson.name], self._share[lesson.name] = rehearsal_rate(
+                lesson, [other.lesson for other in others]
+            )
 
     def rehearsed(self, lesson: Lesson, agent: Agent) -> dict[tuple[str, str], int]:
         """By stage ("" for its own) and lesson, the batch at which the rehearsals of `lesson` begin: behind those that
@@ -145,7 +147,7 @@ class LessonPlan:
         resume: Mapping[str, Any] | None = None,
         scores: Mapping[str, float] | None = None,
         cut: bool = False,
-    ) -> Taught:
+    ) -> LessonResult:
         """Teach a lesson as planned, and note its result.
 
         Args:

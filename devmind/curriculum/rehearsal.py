@@ -4,8 +4,8 @@ Rehearsed batches come after a lesson's last step and have a quarter of the rows
 are as hard as the lesson's last ones. A run goes on through them: each lesson continues where the rehearsals of the
 lesson before it ended (`made_by`). Batches that are expensive to make are made once in a run and reused
 (`Batches.kept`). Rehearsals come between a lesson's own steps and do not count as steps. They take about a fifth of the
-time at most. How often they come follows from the minutes that lessons declare (`settled`), not from a clock, so the
-same command teaches the same on every machine. The report shows the time that they took.
+time at most. How often they come follows from the minutes that lessons declare (`rehearsal_rate`), not from a clock, so
+the same command teaches the same on every machine. The report shows the time that they took.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Mixed(Batches):
         return Rehearsed(other.learner, other.batches.rehearsal(at, self._makers[1 + which]))
 
 
-def mixed(
+def mix_rehearsal(
     lesson: Lesson, learner: Learner, context: Context, steps: int, rehearsal: Sequence[Rehearsal], every: int
 ) -> Batches:
     """The batches of `steps` own steps of a lesson, mixed with those of `rehearsal`.
@@ -208,7 +208,7 @@ def made_by(steps: int, every: int, others: Sequence[tuple[str, Lesson]]) -> Cou
     return made
 
 
-def settled(lesson: Lesson, others: Sequence[Lesson]) -> tuple[int, float]:
+def rehearsal_rate(lesson: Lesson, others: Sequence[Lesson]) -> tuple[int, float]:
     """`every`, of which one update is a rehearsal (0: none), and the planned share of the time of rehearsals.
 
     The lesson's `rehearsal_every` applies, or a larger number if rehearsals would take more than `rehearsal_share`. For

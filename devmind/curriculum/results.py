@@ -153,7 +153,7 @@ def _sat_exams(journal: Journal, attempt: int) -> list[str]:
     return sorted({event["agent"] for event in exams if event["when"] == f"attempt {attempt}" and "agent" in event})
 
 
-def answered(examined: Sequence[Examined]) -> dict[str, dict[str, int]]:
+def count_answers(examined: Sequence[Examined]) -> dict[str, dict[str, int]]:
     """How often each head decided for each effector, over all exams."""
     counts: dict[str, Counter[str]] = {}
     for item in examined:
@@ -178,7 +178,7 @@ def matrix(stage: str, row: dict[str, float], before: dict[str, Any] | None) -> 
     return {"stages": stages, "skills": skills, "rows": [*rows, [row.get(skill) for skill in skills]]}
 
 
-def carried(old: Mapping[str, Any], examined: Sequence[Examined]) -> list[Any]:
+def carry_over(old: Mapping[str, Any], examined: Sequence[Examined]) -> list[Any]:
     """The skills in the `old` results of the agent that a run began with, except those that are in `examined`."""
     held = {(item.stage, item.skill.name) for item in examined}
     return [row for row in old.get("skills", ()) if "skill" in row and (row.get("stage"), row["skill"]) not in held]
@@ -191,7 +191,7 @@ def last_row(matrix: Mapping[str, Any] | None) -> dict[str, float]:
     return {name: score for name, score in zip(matrix["skills"], matrix["rows"][-1], strict=True) if score is not None}
 
 
-def retained(before: Sequence[Examined], after: Sequence[Examined], resamples: int) -> list[RetentionResult]:
+def measure_retention(before: Sequence[Examined], after: Sequence[Examined], resamples: int) -> list[RetentionResult]:
     """Retention of the earlier stages' skills, on the same exam seeds."""
     old: dict[str, Measure] = {f"{i.stage}/{name}": m for i in before for name, m in i.measures.items()}
     rows = []
@@ -231,7 +231,7 @@ def assemble(
     """
     row, earlier = matrix_row(examined), list[Any]()
     if extra["untouched"]:
-        row, earlier = last_row(old.get("matrix")) | row, carried(old, examined)
+        row, earlier = last_row(old.get("matrix")) | row, carry_over(old, examined)
     start, machines = next(journal.events("start")), list(journal.events("machine"))
     content = {
         "schema": SCHEMA,
@@ -265,7 +265,7 @@ def assemble(
         "matrix": matrix(stage.name, row, old.get("matrix")),
         "curves": curves(journal),
         "cost": cost(agent, journal),
-        "arcs": answered(examined),
+        "arcs": count_answers(examined),
         **extra,
     }
     return validate(content)

@@ -17,7 +17,7 @@ from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.examining import Examined, decide, exam_notes
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import say
-from devmind.curriculum.side_by_side import Due, Held, hold_all
+from devmind.curriculum.side_by_side import ExamResult, ExamTask, hold_all
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import CheckpointError
 
@@ -51,10 +51,10 @@ def run_exams(
     }
     folders = {key: _folder(context.out, when, *of) for key, of in every.items()}
     found = {key: measures for key, folder in folders.items() if (measures := load(folder, weights)) is not None}
-    dues = [Due(stage, skill.name, known.get(key)) for key, (stage, skill) in every.items() if key not in found]
+    dues = [ExamTask(stage, skill.name, known.get(key)) for key, (stage, skill) in every.items() if key not in found]
     numbers = {key: number for number, key in enumerate(every, 1)}
 
-    def begins(due: Due) -> None:
+    def begins(due: ExamTask) -> None:
         say(f"exam of {due.skill}, {numbers[due.stage.name, due.skill]} of {len(every)}")
         journal.write("begun", exam=due.skill)
 
@@ -95,7 +95,7 @@ def _name(when: str, stage: str, skill: str) -> str:
 
 
 def _note(
-    journal: Journal, when: str, weights: str, item: Examined, held: Held, added_s: float, context: Context
+    journal: Journal, when: str, weights: str, item: Examined, held: ExamResult, added_s: float, context: Context
 ) -> None:
     """Note an exam in the journal.
 

@@ -11,14 +11,14 @@ from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place
 from devmind.agent.saving import CONFIG, read_config
 from devmind.agent.threads import cores, training_threads
-from devmind.checkpointing.lock import locked
+from devmind.checkpointing.lock import lock_folder
 from devmind.config import TRIAL_SIZES, RunConfig, validate
 from devmind.curriculum.childhood import close, examine_last
 from devmind.curriculum.examining import decide, pick_skills
-from devmind.curriculum.finished import check_same_run, deciding, found_path, kept_path, run_folder
+from devmind.curriculum.finished import check_same_run, deciding, found_path, path_from_run, run_folder
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.pinned import pinned
-from devmind.curriculum.side_by_side import Due, exam_folder, hold_all
+from devmind.curriculum.pinned import pinned_settings
+from devmind.curriculum.side_by_side import ExamTask, exam_folder, hold_all
 from devmind.curriculum.stage_run import RunResult, StageRun
 from devmind.curriculum.start import apply_trunk, give_settings, load_stage, make_context, missing_parts
 from devmind.errors import ConfigError, ExamError
@@ -76,7 +76,7 @@ def examine(
         context = make_context(config, out, data, ())
         place(loaded, pick_device(config.device))
         asked = pick_skills(stage, skill)
-        held = {due.skill: one for due, one in hold_all([Due(stage, one.name) for one in asked], loaded, context)}
+        held = {due.skill: one for due, one in hold_all([ExamTask(stage, one.name) for one in asked], loaded, context)}
         examined = [decide(stage, one, held[one.name].measures, context) for one in asked]
     keep = ("score", "low", "high", "n", "distinct", "exhaustive", "unit", "chance", "floor", "ceiling", "gate",
             "passed", "verdict", "beaten_by", "higher_is_better", "floors", "rows", "note")  # fmt: skip
@@ -125,7 +125,7 @@ class Curriculum:
         Args:
             cut: continue with the lesson after the stopped one.
         """
-        with locked(self.out):
+        with lock_folder(self.out):
             return self._run(cut)
 
     def _run(self, cut: bool) -> list[RunResult]:
@@ -151,13 +151,13 @@ class Curriculum:
         plan = {
             "stages": list(order),
             "config": self.config.model_dump(mode="json"),
-            "agent": kept_path(self.agent, self.out),
-            "data": kept_path(self.data, self.out),
-            "sessions": [kept_path(path, self.out) for path in self.sessions],
+            "agent": path_from_run(self.agent, self.out),
+            "data": path_from_run(self.data, self.out),
+            "sessions": [path_from_run(path, self.out) for path in self.sessions],
         }
         known = self.journal.last("plan")
         if known:
-            begun = (pinned(Journal(self.out / name / "journal.jsonl")) for name in order)
+            begun = (pinned_settings(Journal(self.out / name / "journal.jsonl")) for name in order)
             contents = next((one for one in begun if one), None)
             check_same_run(self.out, plan | {"config": deciding(self.config)}, known, contents)
         more: dict[str, Any] = {"command": self.command, "ablate": self.ablate}

@@ -22,7 +22,7 @@ from devmind.acting.rollout import Watch, watching
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.agent.threads import stepping_threads
-from devmind.checkpointing.lock import LOCK, locked
+from devmind.checkpointing.lock import LOCK, lock_folder
 from devmind.config import TRIAL_SIZES
 from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.examining import examine_skill, pick_skills
@@ -42,7 +42,7 @@ WORKER = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUM
 with a warning, and starts another, which loads the agent again."""
 
 
-class Due(NamedTuple):
+class ExamTask(NamedTuple):
     """An exam to hold.
 
     Args:
@@ -55,7 +55,7 @@ class Due(NamedTuple):
     before: Mapping[str, Measure] | None = None
 
 
-class Held(NamedTuple):
+class ExamResult(NamedTuple):
     """An exam's result, its duration, and the peak memory of the process that held it."""
 
     measures: dict[str, Measure]
@@ -63,7 +63,7 @@ class Held(NamedTuple):
     peak_memory_mb: float
 
 
-def hold(due: Due, agent: Agent, context: Context, watch: Watch | None = None) -> Held:
+def hold(due: ExamTask, agent: Agent, context: Context, watch: Watch | None = None) -> ExamResult:
     """Hold one exam, with one intra-op thread, so that scores do not depend on the number of cores.
 
     Args:
@@ -78,7 +78,7 @@ def hold(due: Due, agent: Agent, context: Context, watch: Watch | None = None) -
             again = examine_skill(due.stage, skill, agent, context, Exam.alone).measures
             beside = _beside(again, due.before)
             measures = examine_skill(due.stage, skill, agent, context).measures if beside is None else beside
-    return Held(measures, time.monotonic() - begun, peak_memory_mb())
+    return ExamResult(measures, time.monotonic() - begun, peak_memory_mb())
 
 
 def _beside(after: Mapping[str, Measure], before: Mapping[str, Measure]) -> dict[str, Measure] | None:
@@ -94,14 +94,14 @@ def _beside(after: Mapping[str, Measure], before: Mapping[str, Measure]) -> dict
     }
 
 
-def announce(due: Due) -> None:
+def announce(due: ExamTask) -> None:
     """Tell the user that an exam begins."""
     say(f"exam of {due.skill}")
 
 
 def hold_all(
-    dues: Sequence[Due], agent: Agent, context: Context, begins: Callable[[Due], None] = announce
-) -> Iterator[tuple[Due, Held]]:
+    dues: Sequence[ExamTask], agent: Agent, context: Context, begins: Callable[[ExamTask], None] = announce
+) -> Iterator[tuple[ExamTask, ExamResult]]:
     """Hold exams on as many cores as the calling block has threads and memory has room for, and give each when it ends,
     in any order.
 
@@ -134,7 +134,7 @@ FOLDERS = "devmind-exam-"
 def exam_folder() -> Iterator[Path]:
     """A temporary folder for exams. Those that killed processes left behind are removed first."""
     _remove_abandoned()
-    with tempfile.TemporaryDirectory(prefix=FOLDERS, ignore_cleanup_errors=True) as folder, locked(Path(folder)):
+    with tempfile.TemporaryDirectory(prefix=FOLDERS, ignore_cleanup_errors=True) as folder, lock_folder(Path(folder)):
         yield Path(folder)
 
 
@@ -143,7 +143,7 @@ def _remove_abandoned() -> None:
         with suppress(CheckpointError, OSError):  # another process has its lock, or has just removed it
             # Without a lock it is just being made. Those of other users are theirs.
             if _is_own(folder) and (folder / LOCK).is_file():
-                with locked(folder):
+                with lock_folder(folder):
                     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -159,12 +159,12 @@ def _memory_gb() -> float:
 
 
 def hold_in(
-    workers: int, dues: Sequence[Due], agent: Agent, context: Context, begins: Callable[[Due], None]
-) -> Iterator[tuple[Due, Held]]:
+    workers: int, dues: Sequence[ExamTask], agent: Agent, context: Context, begins: Callable[[ExamTask], None]
+) -> Iterator[tuple[ExamTask, ExamResult]]:
     """`hold_all` in that many worker processes, which end with the iterator, and with this process."""
     from loky import FIRST_COMPLETED, BrokenProcessPool, Future, ProcessPoolExecutor, wait
 
-    left, running, peaks_mb = list(dues), dict[Future, Due](), dict[int, float]()
+    left, running, peaks_mb = list(dues), dict[Future, ExamTask](), dict[int, float]()
     with exam_folder() as folder, ExamsProgress() as progress:
         agent.save_pretrained(folder)
         pool = ProcessPoolExecutor(
@@ -212,20 +212,20 @@ def _end_with(parent: int) -> None:
     os._exit(130)
 
 
-def _hold(due: Due) -> tuple[int, Held]:
+def _hold(due: ExamTask) -> tuple[int, ExamResult]:
     agent, context, folder, every_s = _given[0]
     return os.getpid(), hold(due, agent, context, RolloutClock(partial(_write, folder, due), every_s))
 
 
-def _write(folder: Path, due: Due, rolled: Rolled) -> None:
+def _write(folder: Path, due: ExamTask, rolled: Rolled) -> None:
     _progress_file(folder, due).write_text(rolled.written(), encoding="ascii")
 
 
-def _read(folder: Path, due: Due) -> Rolled | None:
+def _read(folder: Path, due: ExamTask) -> Rolled | None:
     with suppress(OSError):
         return Rolled.read(_progress_file(folder, due).read_text(encoding="ascii"))
     return None
 
 
-def _progress_file(folder: Path, due: Due) -> Path:
+def _progress_file(folder: Path, due: ExamTask) -> Path:
     return folder / f"{quote(f'{due.stage.name} {due.skill}', safe='')}.progress"

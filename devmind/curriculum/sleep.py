@@ -25,7 +25,7 @@ from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import own
 from devmind.curriculum.plan import LessonPlan
 from devmind.curriculum.stage import Batches, Context, Lesson, Stage
-from devmind.curriculum.teaching import Taught, position
+from devmind.curriculum.teaching import LessonResult, position
 from devmind.errors import CheckpointError, ConfigError
 from devmind.learners.replay import Replay, candidates
 from devmind.learners.sleeping import SleepLearner, heads_to_sleep
@@ -124,11 +124,11 @@ def sleep(
     make_folder(context.out)
     journal, names = Journal(context.out / "journal.jsonl"), list(heads or heads_to_sleep(agent))
     consolidated = Reservoir(CONSOLIDATED, context.seed, "slept on") if consolidated is None else consolidated
-    begun = _begun(journal, agent, names, context)
+    begun = _unfinished_night(journal, agent, names, context)
     ids = begun or candidates(memory, LIMIT, agent.sense_order, (context.seed, consolidated.seen), consolidated.items)
     replay = Replay(agent, memory, ids, names, seed=context.seed, moments=_moments(context, len(ids)))
     _check_or_note(replay, begun, agent, context, journal)
-    before = float(known(replay, agent).mean())
+    before = float(known_views(replay, agent).mean())
     saved = own(position(context.out / "checkpoints"), journal, context.out) if begun else None
     night = lesson(replay, context, steps)
     if cut and saved is None:
@@ -141,7 +141,7 @@ def sleep(
     else:
         plan.fix(agent)
     taught = plan.teach(night, agent, resume=saved, cut=cut)
-    slept = _slept(taught, replay, before, known(replay, agent), consolidated)
+    slept = _slept(taught, replay, before, known_views(replay, agent), consolidated)
     save(slept)
     fields = {name: value for name, value in vars(slept).items() if name != "consolidated"}
     journal.write("slept", **fields | {"known": list(slept.known)})
@@ -181,7 +181,7 @@ def _check_or_note(replay: Replay, begun: list[int] | None, agent: Agent, contex
         )
 
 
-def _slept(taught: Taught, replay: Replay, before: float, right: np.ndarray, consolidated: Reservoir) -> Slept:
+def _slept(taught: LessonResult, replay: Replay, before: float, right: np.ndarray, consolidated: Reservoir) -> Slept:
     """The result of a night, from what is known after it, `right` bool [VIEWS, n]; also updates `consolidated`."""
     ids = replay.ids.tolist()
     consolidated.offer(ids)
@@ -191,7 +191,7 @@ def _slept(taught: Taught, replay: Replay, before: float, right: np.ndarray, con
     )
 
 
-def _begun(journal: Journal, agent: Agent, heads: Sequence[str], context: Context) -> list[int] | None:
+def _unfinished_night(journal: Journal, agent: Agent, heads: Sequence[str], context: Context) -> list[int] | None:
     """The memories of the night that was begun in this folder and has not ended; None if there is none."""
     begun = journal.last("sleep")
     if begun is None:
@@ -244,7 +244,7 @@ def lesson(replay: Replay, context: Context, steps: int | None = None) -> Lesson
     )  # fmt: skip
 
 
-def known(replay: Replay, agent: Agent) -> np.ndarray:
+def known_views(replay: Replay, agent: Agent) -> np.ndarray:
     """Whether `agent` answers without memory as it did awake, on views that were never replayed: bool [VIEWS, n].
 
     Only heads of which the awake agent was sure count; if it was sure of none, the memory is not known.

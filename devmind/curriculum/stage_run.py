@@ -18,13 +18,13 @@ from devmind.agent.device import place
 from devmind.agent.saving import CHECKSUMS, seal
 from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import make_folder, sha256, write_atomically
-from devmind.checkpointing.lock import locked
+from devmind.checkpointing.lock import lock_folder
 from devmind.config import RunConfig
 from devmind.curriculum import results as made
-from devmind.curriculum.ablation import Control, compared, differences, fresh_parts, identity_trunk
+from devmind.curriculum.ablation import Control, compare_twin, differences, fresh_parts, identity_trunk
 from devmind.curriculum.exam import Exam
 from devmind.curriculum.examining import Examined, decide, examine_skill, glimpse_notes
-from devmind.curriculum.finished import RunResult, finished_run, found_path, identity, kept_path, result
+from devmind.curriculum.finished import RunResult, finished_run, found_path, identity, path_from_run, result
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import check_pins, own, pins, recorded_threads, refuse_leftovers, same_exams, versions
 from devmind.curriculum.plan import LessonPlan, gates_of, steps_in
@@ -41,7 +41,7 @@ from devmind.curriculum.start import (
     starting_agent,
 )
 from devmind.curriculum.teaching import Interrupted, position
-from devmind.curriculum.untouched import untouched
+from devmind.curriculum.untouched import find_untouched
 from devmind.errors import CheckpointError, ConfigError
 from devmind.report.page import render
 from devmind.report.results import Untouched
@@ -108,7 +108,7 @@ class StageRun:
         """Do the whole run; safe to call again on a folder that holds a run of the same settings."""
         if done := finished_run(self.out, self._identity(), self.ablate):
             return done
-        with locked(self.out):
+        with lock_folder(self.out):
             return self._run()
 
     def _run(self) -> RunResult:
@@ -172,7 +172,7 @@ class StageRun:
             threads=torch.get_num_threads(),
             device=self.context.device,
             pinned=pins(self.context, agent.config.stages),
-            agent=kept_path(folder, self.out),
+            agent=path_from_run(folder, self.out),
             agent_sha256=Agent.from_pretrained(folder).sha256() if folder else None,
             predecessor_failed=failed,
             versions=versions(),
@@ -306,7 +306,7 @@ class StageRun:
         before, same = self._inherited(earlier), None
         if earlier:
             given = place(Agent.from_pretrained(self._began_with() or self.out / "start"), self.context.device)
-            same = untouched(given, agent, self.stage, earlier, self.context)
+            same = find_untouched(given, agent, self.stage, earlier, self.context)
             before = before if same else self._before(before, earlier, given)
         if same is None:
             sits, known = [*earlier, self.stage], before
@@ -349,7 +349,7 @@ class StageRun:
         old = (read_results(begun) if begun else None) or {}
         results = made.assemble(
             self.stage, examined, agent, self.journal, self.config, outcome.attempt, old,
-            retention=made.retained(outcome.before, examined, self.config.exam.bootstrap),
+            retention=made.measure_retention(outcome.before, examined, self.config.exam.bootstrap),
             trunk_moved=moved,
             untouched=outcome.untouched,
             ablation=twin,
@@ -401,7 +401,7 @@ class StageRun:
         own = [item for item in outcome.examined if item.stage == self.stage.name]
         mine = {name: measure for item in own for name, measure in item.measures.items()}
         by = differences(mine, theirs, self.config.exam.bootstrap)
-        return compared(result.results, controlled) | {"differences": by}
+        return compare_twin(result.results, controlled) | {"differences": by}
 
     def _beside_twin(self, examined: Sequence[Examined], twin: dict[str, Any]) -> list[Examined]:
         """The exams, decided again by gates that read the twin; whether to repeat the stage was decided without it."""

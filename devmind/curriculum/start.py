@@ -161,7 +161,7 @@ def give_reading(stage: Stage, agent: Agent, context: Context) -> None:
                 "Leave the setting out, or begin with an agent that has not learned to read."
             )
         return
-    if TEXT not in admitted(stage, agent).encoders:
+    if TEXT not in admit_stage(stage, agent).encoders:
         return
     if wanted == "bpe":
         read = getattr(stage, "taught_text", None)
@@ -210,7 +210,7 @@ def missing_parts(stage: Stage, agent: Agent, for_exam: bool = False) -> str:
     Args:
         for_exam: only those that an exam needs: no critic.
     """
-    whole = admitted(stage, agent)
+    whole = admit_stage(stage, agent)
     heads, encoders = set(whole.heads), set(whole.encoders)
     if for_exam:
         heads = {name for name in heads if not whole.head(name).critic}
@@ -228,7 +228,7 @@ def other_version(stage: Stage, agent: Agent, plan: Mapping[str, Any] | None, co
     return ""
 
 
-def admitted(stage: Stage, agent: Agent) -> Agent:
+def admit_stage(stage: Stage, agent: Agent) -> Agent:
     """A copy of the agent with all parts that the stage adds.
 
     Raises:

@@ -25,9 +25,9 @@ from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place, trainer_device
 from devmind.checkpointing import bundle
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.pinned import pinned
+from devmind.curriculum.pinned import pinned_settings
 from devmind.curriculum.progress import LessonProgress
-from devmind.curriculum.rehearsal import Mixed, Rehearsal, mixed
+from devmind.curriculum.rehearsal import Mixed, Rehearsal, mix_rehearsal
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed
 from devmind.curriculum.timing import Stopwatch, TimedBatches, shares
 from devmind.errors import ConfigError
@@ -46,7 +46,7 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
 
 
 @dataclass
-class Taught:
+class LessonResult:
     """The result of a lesson.
 
     Attributes:
@@ -195,12 +195,12 @@ class LessonRun(Stoppable):
     ) -> None:
         super().__init__()
         self.lesson, self.context, self.journal, self.attempt = lesson, context, journal, attempt
-        self.rehearsal, self.watch, self.pinned = list(rehearsal), Stopwatch(), pinned(journal)
+        self.rehearsal, self.watch, self.pinned = list(rehearsal), Stopwatch(), pinned_settings(journal)
         self.seconds, self.rehearsal_s = 0.0, 0.0
         learner = lesson.make_learner(agent, context)
         learner.steps = steps
         every = lesson.rehearsal_every if every is None else every
-        batches = mixed(lesson, learner, context, steps, rehearsal, every)
+        batches = mix_rehearsal(lesson, learner, context, steps, rehearsal, every)
         if resume:
             self.module = self._resumed(resume, learner, batches)
         else:
@@ -221,7 +221,7 @@ class LessonRun(Stoppable):
         self.seconds, self.rehearsal_s = float(resume["seconds"]), float(resume["rehearsal_s"])
         return module
 
-    def run(self, cut: bool = False) -> Taught:
+    def run(self, cut: bool = False) -> LessonResult:
         """Teach what is left of the lesson, however long it takes; with `cut` end it where it is.
 
         Raises:
@@ -236,7 +236,7 @@ class LessonRun(Stoppable):
             self.seconds = time.monotonic() - self._began_s
         if self.stopped_by:
             raise Interrupted(self.stopped_by)
-        return Taught(
+        return LessonResult(
             module.steps,
             self.seconds,
             "cut" if module.updates < len(batches) else "done",
@@ -312,7 +312,7 @@ def position(folder: Path) -> dict[str, Any] | None:
     return bundle.load(newest) if newest else None
 
 
-def teach(lesson: Lesson, steps: int, agent: Agent, context: Context, journal: Journal, **how: Any) -> Taught:
+def teach(lesson: Lesson, steps: int, agent: Agent, context: Context, journal: Journal, **how: Any) -> LessonResult:
     """Run one lesson to its end; `how` are further arguments of `LessonRun`."""
     return LessonRun(lesson, steps, agent, context, journal, **how).run()
 

@@ -31,7 +31,7 @@ BATCHES = 3
 """Batches of each lesson: in lessons whose parts take turns, further parts come in the next batches."""
 
 
-def untouched(
+def find_untouched(
     before_agent: Agent, agent: Agent, stage: Stage, earlier: Sequence[Stage], context: Context
 ) -> Untouched | None:
     """What is equal in `agent` and in `before_agent`, the agent that `stage` was given.

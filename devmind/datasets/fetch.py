@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devmind import bounds
-from devmind.checkpointing.files import put
+from devmind.checkpointing.files import replace_file
 from devmind.datasets.catalogue import DataSet, find
 from devmind.datasets.download import download, file_sha256
 from devmind.errors import DevmindError
@@ -92,9 +92,9 @@ def _verify(item: DataSet, contents: Mapping[str, bytes]) -> None:
 
 def _put(contents: Mapping[str, bytes], out: Path, listed: Path) -> None:
     for path, content in contents.items():
-        put(out / path, content)
+        replace_file(out / path, content)
     checksums = {path: hashlib.sha256(content).hexdigest() for path, content in contents.items()}
-    put(listed, json.dumps(checksums, indent=0, sort_keys=True).encode())
+    replace_file(listed, json.dumps(checksums, indent=0, sort_keys=True).encode())
 
 
 def _whole(listed: Path, out: Path) -> tuple[str, ...] | None:

@@ -22,7 +22,9 @@ Kept = dict[str, Any]
 
 
 @torch.no_grad()
-def kept_of(agent: Agent, ticks: Sequence[tuple[Senses, np.ndarray]], valid: np.ndarray, heads: Sequence[str]) -> Kept:
+def store_answers(
+    agent: Agent, ticks: Sequence[tuple[Senses, np.ndarray]], valid: np.ndarray, heads: Sequence[str]
+) -> Kept:
     """Store the present answers of heads in T consecutive ticks of N rows.
 
     Args:

@@ -34,7 +34,7 @@ full rate, reading undid reaching within 50 steps, through the heads more than t
 """
 
 
-def owned(agent: Agent, stage: str | None = None) -> set[str]:
+def stages_of_parts(agent: Agent, stage: str | None = None) -> set[str]:
     """The stage names whose parts belong to `stage`, by default the agent's last stage.
 
     These are its own name, that of a replaced trunk (ANEW), and for an agent's first stage "newborn".
@@ -62,7 +62,7 @@ def rate_of(agent: Agent) -> Callable[[str], float]:
 
     An encoder of an earlier stage has the full rate, since a stage trains it only to see things of another kind.
     """
-    mine, config = owned(agent), agent.config
+    mine, config = stages_of_parts(agent), agent.config
     if not config.stages:
         return lambda name: 1.0
     theirs = tuple(f"heads.{entry['name']}." for entry in config.heads if entry["stage"] not in mine)
@@ -89,7 +89,7 @@ def trainable(agent: Agent, stage: str | None = None) -> tuple[str, ...]:
     """
     if stage is None and not agent.config.stages:
         return ("",)
-    mine = owned(agent, stage)
+    mine = stages_of_parts(agent, stage)
     encoders = [entry["name"] for entry in agent.config.encoders if entry["stage"] in mine]
     heads = [entry["name"] for entry in agent.config.heads if entry["stage"] in mine or Tap.of(entry["tap"]).on_trunk]
     return (*SHARED, *(f"encoders.{name}." for name in encoders), *(f"heads.{name}." for name in heads))
@@ -268,7 +268,7 @@ def slower(lesson: Lesson, slowed: Mapping[str, float]) -> Lesson:
     return replace(lesson, make_learner=make_learner)
 
 
-def summed(
+def sum_losses(
     losses: Mapping[str, Tensor], scalars: Mapping[str, Tensor] | None = None
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """What a `Loss` returns: the sum of `losses`, and each of them and `scalars` to report."""

@@ -78,7 +78,7 @@ class JointLearner(GradientLearner):
         for parameter, gradient in zip(parameters, total, strict=True):
             parameter.grad = gradient
         self.step_down()
-        return {"loss": value} | scalars | compared(on_shared)
+        return {"loss": value} | scalars | compare_gradients(on_shared)
 
 
 def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
@@ -89,7 +89,7 @@ def _flat(gradient: Tensor | None, of: Tensor) -> Tensor:
     return torch.zeros(of.numel(), device=of.device) if gradient is None else gradient.flatten()
 
 
-def compared(gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def compare_gradients(gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """`PART/gradient norm` and `cosine/ONE with OTHER` of gradients [P] by part; a cosine with a zero gradient is 0."""
     norms = {part: gradient.norm() for part, gradient in gradients.items()}
     scalars = {f"{part}/gradient norm": norm for part, norm in norms.items()}

@@ -17,8 +17,8 @@ from devmind.algorithms.rollout import Rollout
 from devmind.curriculum.stage import Context, Learner, Rehearsed, Scalars, names_in
 from devmind.errors import ConfigError
 from devmind.learners.actor_critics import Arc, TrunkPolicy, actor_critic
-from devmind.learners.distil import Kept, divergence_from, kept_of
-from devmind.learners.ppo import PPO, collect, improve, sampled
+from devmind.learners.distil import Kept, divergence_from, store_answers
+from devmind.learners.ppo import PPO, collect, improve, sampling_policy
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
 from devmind.worlds.adapter import VectorWorld
 from devmind.worlds.restarting import Restarting
@@ -74,7 +74,7 @@ def saved_worlds(worlds: Mapping[str, VectorWorld[Any]]) -> dict[str, dict[str, 
     }
 
 
-def restored(world: VectorWorld[Any], tensors: Mapping[str, Tensor]) -> VectorWorld[Any]:
+def restore_worlds(world: VectorWorld[Any], tensors: Mapping[str, Tensor]) -> VectorWorld[Any]:
     """The world, set to a state that `saved_worlds` gave."""
     world.restore(type(world.state())(**{key: value.cpu().numpy().copy() for key, value in tensors.items()}))
     return world
@@ -143,7 +143,7 @@ class PolicyLearner(Learner):
         self.kept = dict(state["kept"])
         for name, tensors in state["lasting"].items():
             world = self._made(name, self.drills[name].levels[0], 0)
-            self.lasting[name] = restored(world, tensors)
+            self.lasting[name] = restore_worlds(world, tensors)
 
     def begin(self, step: int) -> None:
         """Freeze all but the policies; their standard deviations follow a schedule, not a gradient."""
@@ -210,10 +210,10 @@ class PolicyLearner(Learner):
             generator = torch_generator(self.seed, "kept", name, device=self.agent.device)
             world = Joined([self._made(name, level, "kept", most=KEPT_ROWS) for level in drill.levels])
             ticks, over = [], [np.zeros(world.num_envs, bool)]
-            for tick in rollout(sampled(network, generator), world, drill.ticks):
+            for tick in rollout(sampling_policy(network, generator), world, drill.ticks):
                 ticks.append((tick.senses, tick.first))
                 over.append(over[-1] | tick.ended)
-            self.kept[name] = kept_of(self.agent, ticks, ~np.stack(over[:-1], 1), network.names[:1])
+            self.kept[name] = store_answers(self.agent, ticks, ~np.stack(over[:-1], 1), network.names[:1])
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
         """The divergence of the drill's policy from its stored answers, in nats.

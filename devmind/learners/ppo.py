@@ -124,7 +124,7 @@ def collect(
     )
 
 
-def sampled(network: ActorCritic, generator: torch.Generator) -> Policy:
+def sampling_policy(network: ActorCritic, generator: torch.Generator) -> Policy:
     """The policy as it acts while learning: with sampled actions."""
 
     def policy(senses: Senses, first: np.ndarray) -> Actions:

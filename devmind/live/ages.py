@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from devmind.curriculum.journal import Journal
 from devmind.plugins import available
-from devmind.raised import HERE, raised, stages_of
+from devmind.raised import HERE, raised_agents, stages_of
 
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
@@ -83,12 +83,12 @@ def ages(agent: Path) -> list[Age]:
     agent = agent.resolve()
     if agent.parent == HERE.resolve():
         raised_ages = [
-            Age(name, f"after {stages_of(folder)[-1]}", folder.resolve()) for name, folder in raised().items()
+            Age(name, f"after {stages_of(folder)[-1]}", folder.resolve()) for name, folder in raised_agents().items()
         ]
         return [Age("start", UNTAUGHT, raised_ages[0].folder, taught=False), *raised_ages]
     run = next((folder for folder in agent.parents if (folder / RUN_FILE).is_file()), None)
     if run is None:
-        untaught = [Age("start", UNTAUGHT, agent, taught=False)] if _began_untaught(agent) else []
+        untaught = [Age("start", UNTAUGHT, agent, taught=False)] if _began_untrained(agent) else []
         return [*untaught, Age("now", "today", agent)]
     if (run.parent / CHILDHOOD_FILE).is_file():
         return _with(agent, of_childhood(run.parent))
@@ -126,7 +126,7 @@ def _beginning(run: Path) -> list[Age]:
     return [Age("start", f"before {stage}" if earlier else UNTAUGHT, run / "start")]
 
 
-def _began_untaught(agent: Path) -> bool:
+def _began_untrained(agent: Path) -> bool:
     """Whether the agent went through a stage with a trunk of its own: `pretrained` and `trunk_source` name weights that
     a seed cannot reproduce.
     """

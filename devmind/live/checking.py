@@ -21,7 +21,7 @@ from devmind.acting.recall import recalled_tokens
 from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
-from devmind.agent.pointing import pointed, pointer_of
+from devmind.agent.pointing import point_at, pointer_of
 from devmind.agent.taps import Perceived
 from devmind.agent.threads import stepping_threads
 from devmind.bounds import damage
@@ -209,7 +209,7 @@ class _Replay:
         head = pointer_of(self.agent)
         if head is None:
             return {}
-        found = pointed(self.agent, head, seen)
+        found = point_at(self.agent, head, seen)
         return {POINTED: _numbered(None if found.at is None else self.recalled_ids[found.at], found.share)}
 
     def _compare(self, was: Mapping[str, np.ndarray], now: Mapping[str, np.ndarray]) -> None:
@@ -231,7 +231,7 @@ class _Replay:
         self.sha256, self.agent = sha256, self.agents.get(sha256)
         missing = ""
         if self.agent is None and kept:
-            self.agent, missing = _kept(folder, str(kept), sha256)
+            self.agent, missing = _agent_beside(folder, str(kept), sha256)
         if self.agent is None:
             self._refuse(missing or f"the weights {sha256[:12]} were not kept; give their agent with --agent")
         elif self.why == UNNAMED:
@@ -259,7 +259,7 @@ class _Replay:
             refused.append(Refused(here, here + 1, self.why))
 
 
-def _kept(folder: Path, kept: str, sha256: str) -> tuple[Agent | None, str]:
+def _agent_beside(folder: Path, kept: str, sha256: str) -> tuple[Agent | None, str]:
     """The agent kept beside the recording, or the reason why there is none. A recording names only folders below its
     own.
     """

@@ -382,7 +382,7 @@ class _Piped:
         sight = None if named is None else {"name": named.name, "confidence": round(named.confidence, 3)}
         number = round(tick.moment.time_s / self.life.room.dt_s)
         held = None if holding.square is None else [round(value, 4) for value in holding.square]
-        _tell({"tick": number, "held": held, "sight": sight})
+        _print_event({"tick": number, "held": held, "sight": sight})
 
     def listen(self) -> None:
         """Do what is told, line by line, until nobody is left to tell anything."""
@@ -390,9 +390,9 @@ class _Piped:
             told = parse_json(line, DevmindError, "A line of the pipe is no JSON ({}).")
             try:
                 answer = self.life.do(told["do"], told["with"])
-                _tell({"done": told["do"]} | {key: value for key, value in answer.items() if key != "picture"})
+                _print_event({"done": told["do"]} | {key: value for key, value in answer.items() if key != "picture"})
             except DevmindError as error:
-                _tell({"done": told["do"], "refused": str(error)})
+                _print_event({"done": told["do"], "refused": str(error)})
             finally:
                 self.catch_up()
         self.is_over = True
@@ -407,7 +407,7 @@ class _Piped:
         self.clock.going.set()
 
 
-def _tell(message: Mapping[str, Any]) -> None:
+def _print_event(message: Mapping[str, Any]) -> None:
     with _telling:  # two threads tell
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
@@ -432,7 +432,7 @@ def live(memory: Path, page: bool) -> None:
             life.loop.watchers["telling"] = piped.see
             piped.catch_up()
             names = life.child.names.known()
-            _tell({"alive": os.getpid(), "names": names, "address": server.address if server else None})
+            _print_event({"alive": os.getpid(), "names": names, "address": server.address if server else None})
             threading.Thread(target=piped.listen, daemon=True).start()
             life.run(stop=lambda: piped.is_over)
 

@@ -86,7 +86,7 @@ def said_by(agent: Agent, percepts: Percepts, head: str) -> Output | None:
         return agent.run_heads([head], seen)[head]
 
 
-def placed(named: Named | None, square: Square | None, frame: np.ndarray | None) -> dict[str, tuple[float, float]]:
+def place_named(named: Named | None, square: Square | None, frame: np.ndarray | None) -> dict[str, tuple[float, float]]:
     """The thing held up, by the name that memory gives it, with its place in degrees left and up; empty without one."""
     if named is None or named.name is None or square is None or frame is None:
         return {}

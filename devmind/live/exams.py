@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from devmind.acting import Actor, Policy, Senses
-from devmind.acting.in_life import unasked, unpictured
+from devmind.acting.in_life import why_no_camera, why_not_in_life
 from devmind.acting.rollout import Actions, acting_through
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
@@ -208,7 +208,7 @@ class _ReplaceActors:
         if not isinstance(policy, Actor):
             return policy
         rendered = self.way == "rendered"
-        if unasked(policy) or (rendered and unpictured(policy, world)):
+        if why_not_in_life(policy) or (rendered and why_no_camera(policy, world)):
             return policy
         made = _RowByRow(policy) if self.way == "plain" else _LivePolicy(policy, world, rendered, self.comparison)
         self.lives.append(made)

@@ -23,35 +23,35 @@ from devmind.acting.clarification import Inquiry, lacking
 from devmind.acting.confidence import Confidence, read_confidence
 from devmind.acting.recall import PAGE
 from devmind.acting.sentences import teaching
-from devmind.acting.standing import answering, read_results, standing
+from devmind.acting.standing import Standing, answering, read_results, standing
 from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
 from devmind.agent.plans import Lack
-from devmind.agent.pointing import Pointed, pointed, pointer_of
+from devmind.agent.pointing import Pointed, point_at, pointer_of
 from devmind.agent.prediction import predicting, surprise
 from devmind.agent.taps import Percepts
 from devmind.agent.threads import stepping_threads
 from devmind.bounds import printable
-from devmind.errors import ConfigError, StoreError, TracesError, bound, nearest, without_secrets
+from devmind.errors import ConfigError, StoreError, TracesError, bind_command, nearest, without_secrets
 from devmind.live.ages import ages
-from devmind.live.directing import Directing, placed
+from devmind.live.directing import Directing, place_named
 from devmind.live.learning.learner import LiveLearner
 from devmind.live.loop import LiveLoop, LiveSummary, Tick
 from devmind.live.options import LiveOptions
 from devmind.live.recording import Recording
-from devmind.live.remembering.answering import CANNOT, answer, greeting, learned
+from devmind.live.remembering.answering import CANNOT, answer, greeting, say_learned
 from devmind.live.remembering.asking import STEADY_S, Asking
 from devmind.live.remembering.naming import Naming
 from devmind.live.remembering.press import Holding
 from devmind.live.remembering.recalling import Recalled, Recalling
 from devmind.live.remembering.recent import RecentBuffer
-from devmind.live.remembering.remembered import as_asked, as_held, as_shown, remembered
+from devmind.live.remembering.remembered import as_held, as_shown, list_remembered, question_data
 from devmind.live.remembering.show_and_tell import ShowAndTell, proper_name
 from devmind.live.remembering.teaching_sentences import is_short_reply, name_in, name_in_reply
 from devmind.live.serving.hub import Hub
 from devmind.live.speech_handler import SpeechHandler
-from devmind.live.viewing.view import View, said
+from devmind.live.viewing.view import View, spoken_words
 from devmind.memory import Entry, Memory, Named, Pointer
 from devmind.memory.entry import LOOKED, VIEWS
 from devmind.moment import Moment, Sense
@@ -115,7 +115,8 @@ class Life:
     ) -> None:
         self.room, self.memory, self.options, self.recording, self.hub = room, memory, options, recording, hub
         self.speaker, self.learner, self.sure = speaker, learner, options.config.sure
-        self.answers, self._speaks = options.answers, False
+        self.answers: Standing = options.answers
+        self._speaks = False
         self.ages = {age.id: age for age in ages(options.agent)}
         met = (options.agent.resolve(), options.taught)
         self.age = next(age.id for age in self.ages.values() if (age.folder, age.taught) == met)
@@ -218,7 +219,7 @@ class Life:
             ConfigError: there is no such command, or its arguments do not fit.
             DevmindError: the command failed; the message says why.
         """
-        call = bound(command, arguments, self._commands)
+        call = bind_command(command, arguments, self._commands)
         for name, value in arguments.items():
             if not is_fit(name, value):
                 raise ConfigError(f"'{command}' cannot be done with {name} = {value!r:.40}.")
@@ -282,7 +283,7 @@ class Life:
         self._has_learned("name_taught", {"id": entry.id})
         frames = len(np.atleast_1d(shown.senses.get(VIEWS, ())))
         examples = self.child.names.known()
-        answer = learned(name, frames, examples.get(name, 1), unseen)
+        answer = say_learned(name, frames, examples.get(name, 1), unseen)
         return {**as_shown(entry), "frames": frames, "unseen": unseen, "examples": examples, "answer": answer}
 
     def _asked(self) -> tuple[float, Moment, str]:
@@ -374,7 +375,7 @@ class Life:
 
     def _memories(self) -> dict[str, Any]:
         found = self.recalling.latest()
-        return {"memories": remembered(self.memory, also=[entry.id for entry in found.entries] if found else [])}
+        return {"memories": list_remembered(self.memory, also=[entry.id for entry in found.entries] if found else [])}
 
     def _record(self, on: bool) -> dict[str, Any]:
         if self.recording is None:
@@ -519,7 +520,7 @@ class Life:
                 return
         if shown := holding.recent(self.room.frame):
             question = asking.ask(shown, named.get("sight"), doubt)
-            self._about_held = as_asked(question)
+            self._about_held = question_data(question)
             self.note("asked", question.note())
 
     def _sees_unsurely(self, named: Mapping[str, Named]) -> bool:
@@ -593,7 +594,7 @@ class Life:
     def _keep(self, tick: Tick) -> None:
         effectors = tick.action.effectors
         if "say" in effectors:
-            self.say_aloud(said(effectors["say"]))
+            self.say_aloud(spoken_words(effectors["say"]))
         self._point(tick)
         if self.recording:
             self.recording.tick(tick, self.room)
@@ -620,7 +621,7 @@ class Life:
         self._pointed, found = None, self._recalled
         head = pointer_of(self.loop.agent) if found and found.tokens is not None else None
         if found is not None and head is not None:
-            self._pointed = pointed(self.loop.agent, head, tick.percepts.seen)
+            self._pointed = point_at(self.loop.agent, head, tick.percepts.seen)
             self.note("pointed", found.pointed_note(self._pointed))
 
     def _remember(self, tick: Tick) -> None:
@@ -655,7 +656,7 @@ class Life:
     def _direct(self, moment: Moment, output: StepOutput, percepts: Percepts) -> Mapping[str, np.ndarray]:
         """The director's actions; it knows the thing held up by the name that memory gave it a tick before."""
         assert self.directing is not None
-        named = placed(self._names().get("sight"), self.holding.square, self.room.frame)
+        named = place_named(self._names().get("sight"), self.holding.square, self.room.frame)
         return self.directing.act(self.loop.agent, moment, output, percepts, named)
 
     def _show(self, tick: Tick) -> None:

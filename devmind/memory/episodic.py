@@ -39,7 +39,7 @@ LOOKED_AT, DESCRIBED = 64, 4
 """Entries sampled to find a sense without any key, and entries with that sense that are then described."""
 
 
-def gained(
+def has_new_senses(
     table: Table, get: Callable[[Iterable[int]], Iterable[Entry]], describe: Describe, encoders: Mapping[str, str]
 ) -> bool:
     """Whether entries hold senses that are now described and have no keys yet.
@@ -55,7 +55,7 @@ def gained(
     return any(senses & describe(held).keys() for held in holding)
 
 
-def described(entry: Entry, describe: Describe, encoders: Mapping[str, str]) -> dict[str, Key]:
+def describe_entry(entry: Entry, describe: Describe, encoders: Mapping[str, str]) -> dict[str, Key]:
     """New keys of an entry; only examples of names keep features.
 
     An old key is dropped when its source is gone, because a key of an old encoder compares with nothing.
@@ -307,10 +307,10 @@ class Memory:
         """
         table = self.index.update()
         used = {(sense, held.encoder) for sense, held in table.senses.items() if sense in encoders}
-        if used <= set(encoders.items()) and not gained(table, self.get, describe, encoders):
+        if used <= set(encoders.items()) and not has_new_senses(table, self.get, describe, encoders):
             return 0
         # One by one: all payloads together may not fit into RAM.
         old = table.ids[table.alive].tolist()
-        new = {entry.id: described(entry, describe, encoders) for number in old for entry in self.get([number])}
+        new = {entry.id: describe_entry(entry, describe, encoders) for number in old for entry in self.get([number])}
         self.store.replace_keys(new)
         return len(new)

@@ -50,7 +50,7 @@ def values(facts: Facts, now_s: float, half_life_h: float) -> np.ndarray:
     return np.where([name is not None for name in facts.names], np.inf, worth)
 
 
-def luck(ids: np.ndarray) -> np.ndarray:
+def random_factor(ids: np.ndarray) -> np.ndarray:
     """A factor [n] in [1/2, 2), uniform on a logarithmic scale; always the same for the same number.
 
     The numbers are hashed by the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
@@ -70,7 +70,7 @@ def surplus(facts: Facts, sizes: Sizes, budget: Budget, now_s: float, newest: in
     """
     if not budget.exceeded(sizes):
         return np.zeros(0, np.int64)
-    worth = values(facts, now_s, budget.half_life_h) * luck(facts.ids)
+    worth = values(facts, now_s, budget.half_life_h) * random_factor(facts.ids)
     last = facts.ids == (0 if newest is None else newest)
     order = np.lexsort((facts.ids, worth, last))  # of equal ones the older number first
     order = order[worth[order] < np.inf]

@@ -204,7 +204,7 @@ class Index:
         sense_keys.places.append(places)
         sense_keys.sums.append(rows.checksums)
         ones = np.ones(len(rows.ids), np.float32)
-        vectors, scales = quantised(rows.vectors) if self.precision == "int8" else (rows.vectors, ones)
+        vectors, scales = quantise_keys(rows.vectors) if self.precision == "int8" else (rows.vectors, ones)
         sense_keys.vectors.append(vectors)
         sense_keys.scales.append(scales)
         sense_keys.encoder, sense_keys.living = rows.encoder, sense_keys.living + len(rows.ids)
@@ -261,7 +261,7 @@ def cosines(vectors: np.ndarray, vector: np.ndarray, scales: np.ndarray) -> np.n
     return found * scales
 
 
-def quantised(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def quantise_keys(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Keys float32 [m, 64] as int8 [m, 64] and their units float32 [m]: 1/127 of each key's largest number."""
     scales = np.abs(vectors).max(1, initial=1e-12).astype(np.float32) / np.float32(_FULL_SCALE)
     return np.round(vectors / scales[:, None]).astype(np.int8), scales

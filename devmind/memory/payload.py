@@ -48,7 +48,7 @@ def unpack(data: bytes) -> dict[str, Sense]:
         StoreError: the bytes are damaged.
     """
     try:
-        raw = unfolded(data, _MAX_BYTES + 10 * len(data))
+        raw = decompress(data, _MAX_BYTES + 10 * len(data))
         start = _HEAD.size + _HEAD.unpack_from(raw)[0]
         senses: dict[str, Sense] = {}
         for name, kind, shape, size in parse_json(raw[_HEAD.size : start], StoreError, "its table is not JSON ({})"):
@@ -61,7 +61,7 @@ def unpack(data: bytes) -> dict[str, Sense]:
     return senses
 
 
-def unfolded(data: bytes, largest: int) -> bytes:
+def decompress(data: bytes, largest: int) -> bytes:
     """A zstandard frame decompressed; ValueError when it has, or declares, more than `largest` bytes."""
     declared = zstandard.frame_content_size(data)
     if declared > largest:

@@ -27,7 +27,7 @@ from devmind.errors import DevmindError, StoreError
 from devmind.memory.entry import Entry, Key, Pointer
 from devmind.memory.payload import pack, unpack
 from devmind.memory.stores import Store
-from devmind.memory.stores.rows import mixed
+from devmind.memory.stores.rows import mixed_keys_error
 from devmind.moment import Sense, same_arrays
 
 FORMAT = "devmind.memory/1"
@@ -109,7 +109,7 @@ def import_memory(store: Store, path: Path) -> Imported:
     existing = _TargetStore(store)
     for sense, encoder in encoders.items():
         if existing.encoders.get(sense, encoder) != encoder:
-            raise mixed(f"'{sense}'")
+            raise mixed_keys_error(f"'{sense}'")
     known, own_ids = 0, list[int]()
     entries = _entries(path)
     try:

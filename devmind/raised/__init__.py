@@ -22,7 +22,7 @@ FOLDER = HERE / NEWBORN
 """The agent of `devmind hello`, after the stage `reflex`."""
 
 
-def raised() -> dict[str, Path]:
+def raised_agents() -> dict[str, Path]:
     """The folder of each agent that comes with the package, by its name; agents with fewer stages come first."""
     folders = [path.parent for path in HERE.glob("*/config.json")]
     return {folder.name: folder for folder in sorted(folders, key=lambda folder: (len(stages_of(folder)), folder.name))}
@@ -37,7 +37,7 @@ def folder_named(given: str | os.PathLike[str]) -> Path:
     folder = Path(given)
     if folder.exists() or folder.name != str(given):
         return folder
-    known = raised()
+    known = raised_agents()
     if str(given) not in known:
         tail = nearest(str(given), known).replace("known are", "with devmind come")
         raise CheckpointError(f"There is no folder '{given}'{tail}")
@@ -48,15 +48,15 @@ def most_raised(through: Iterable[str] = (), without: str | None = None) -> Path
     """The agent with the most stages that has all of `through` and not `without`; None if there is none."""
     fitting = [
         folder
-        for folder in raised().values()
+        for folder in raised_agents().values()
         if set(through) <= set(stages_of(folder)) and without not in stages_of(folder)
     ]
     return fitting[-1] if fitting else None
 
 
 def with_head(head: str) -> list[str]:
-    """The names of agents with the head `head`, in the order of `raised`."""
-    return [name for name, folder in raised().items() if head in heads_of(folder)]
+    """The names of agents with the head `head`, in the order of `raised_agents`."""
+    return [name for name, folder in raised_agents().items() if head in heads_of(folder)]
 
 
 def heads_of(folder: Path) -> list[str]:

@@ -35,7 +35,7 @@ KNOWN = ("pictures:scikit-learn digits", "text:", "nursery ")
 nursery. None is of a person's voice or face."""
 
 
-def packed(agent: Agent) -> Agent:
+def pack_agent(agent: Agent) -> Agent:
     """A copy of `agent` in half precision, without critics, which only lessons need."""
     config = copy.deepcopy(agent.config)
     config.heads = [head for head in config.heads if not agent.head(head["name"]).critic]
@@ -62,7 +62,7 @@ def pack(source: Path, out: Path, over: Path | None = None) -> int:
             f"An agent that comes with devmind learns from nobody's recordings, and '{source}' learned from "
             f"{', '.join(others[:3])}; raise one without them."
         )
-    save(packed(agent), out, over)
+    save(pack_agent(agent), out, over)
     small = Agent.from_pretrained(out).eval()
     (out / CONFIDENCE).unlink(missing_ok=True)  # of an agent that was here before
     if over is None or read_confidence(over, small) is None:

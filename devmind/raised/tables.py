@@ -15,14 +15,14 @@ from devmind import bounds
 from devmind.acting.standing import read_results
 from devmind.checkpointing.files import write_atomically
 from devmind.errors import CheckpointError
-from devmind.raised import raised
+from devmind.raised import raised_agents
 
 BEGIN, END = "<!-- results: {} -->", "<!-- end of results -->"
 BLOCK = re.compile(r"<!-- results: ([\w-]+) -->\n.*?<!-- end of results -->", re.DOTALL)
 HEAD = "| measure | n | score, bound | gate | chance | best rule | verdict |\n|---|---|---|---|---|---|---|"
 
 
-def filled(text: str) -> str:
+def fill_tables(text: str) -> str:
     """`text` of a page with its tables of results as the sealed results have them.
 
     Raises:
@@ -33,7 +33,7 @@ def filled(text: str) -> str:
 
 def table(agent: str) -> str:
     """One row for each measure of the exams that are sealed beside the packaged agent."""
-    folder = raised().get(agent)
+    folder = raised_agents().get(agent)
     results = read_results(folder) if folder else None
     if results is None:
         raise CheckpointError(f"No results are sealed beside an agent named '{agent}', so no table can show them.")
@@ -63,7 +63,7 @@ def _figure(value: float) -> str:
 def main(pages: Iterable[Path]) -> None:
     for page in pages:
         text = bounds.read_text(page, CheckpointError)
-        if (new := filled(text)) != text:
+        if (new := fill_tables(text)) != text:
             write_atomically(page, new)
 
 

@@ -145,7 +145,7 @@ class Childhood(Part):
     @property
     def added(self) -> list[Added]:
         """What each stage added, from the matrix."""
-        return added(self.matrix) if self.matrix else []
+        return skills_added(self.matrix) if self.matrix else []
 
 
 def gather(results: Sequence[Results], pages: Sequence[str], saved: Sequence[Saved], command: str) -> Childhood:
@@ -204,7 +204,7 @@ def _stage(results: Results, page: str) -> StageReport:
     )
 
 
-def added(matrix: Matrix) -> list[Added]:
+def skills_added(matrix: Matrix) -> list[Added]:
     """The new skills of each row of the matrix, and the changes of the others since the row before."""
     found, before = [], dict[str, float]()
     for stage, row in zip(matrix.stages, matrix.rows, strict=True):

@@ -21,7 +21,7 @@ from devmind.sessions.metadata import PART, RECORDING
 from devmind.sessions.parts import about_part
 from devmind.sessions.reader import Session
 from devmind.sessions.recorder import Recorder
-from devmind.sessions.turning import held
+from devmind.sessions.turning import hold_recording
 
 IDENTITY, FORGOTTEN = "identity", "forgotten"
 """A copy keeps the identity of its original; a note before each blanked tick."""
@@ -153,7 +153,7 @@ class _Forgetting:
 
     def _find(self, file: Path, ranges: Sequence[tuple[int, int]]) -> None:
         """Ticks of one file by their numbers (first, last); those below 0 are the last ones of the part before."""
-        with held(file):
+        with hold_recording(file):
             session = Session(file)
         if identity(session) != self._files[file]:
             self.messages.append(f"'{file}' is another recording now; the one that was pointed to was not touched.")
@@ -176,7 +176,7 @@ class _Forgetting:
         if more > 0 and not before:
             self.messages.append(f"The part before '{file}' is not there; {more} ticks of it were not forgotten.")
         for other in before:
-            with held(other):
+            with hold_recording(other):
                 earlier = Session(other)
             last = earlier.number(-1) if len(earlier) else -1
             self._find(other, [(last + 1 - more, last)])
@@ -232,7 +232,7 @@ def blank(path: Path, ticks: Sequence[int], frames_at_s: Sequence[float] = ()) -
         SessionError: it is damaged, is still being written, or the disk refuses.
     """
     path = path.resolve()
-    with held(path) as old:
+    with hold_recording(path) as old:
         session = Session(path)
         gone = {tick for tick in ticks if 0 <= tick < len(session)}
         near_s = NEAR / session.tick_hz
@@ -242,7 +242,7 @@ def blank(path: Path, ticks: Sequence[int], frames_at_s: Sequence[float] = ()) -
             return False
         about, channels = salvage.about(path)
         copied = {**about, IDENTITY: identity(session)}
-        begun = salvage.begun_ns(path, about)
+        begun = salvage.start_ns(path, about)
         source, tick_hz = copied.pop("source"), float(copied.pop("tick_hz"))
         part = path.with_name(path.name + ".part")
         try:

@@ -53,7 +53,7 @@ from devmind.sessions.parts import refuse_leftovers
 from devmind.sessions.pictures import as_jpeg
 from devmind.sessions.schemas import CAMERA
 from devmind.sessions.steps import encode_step
-from devmind.sessions.turning import asked
+from devmind.sessions.turning import request_path
 
 FLUSH_S = 0.5
 CHUNK_BYTES = 256 * 1024
@@ -220,7 +220,7 @@ class Recorder:
 
     def turn_if_asked(self) -> None:
         """Begin the next part when another process wants to rewrite this one (`turning.py`)."""
-        if self.rotate_s is not None and (turn := asked(self.paths[-1])).exists():
+        if self.rotate_s is not None and (turn := request_path(self.paths[-1])).exists():
             self._turn()
             turn.unlink(missing_ok=True)
 

@@ -81,7 +81,7 @@ def repair(path: str | Path, out: str | Path, *, overwrite: bool = False) -> Rep
                     f"'{part}' cannot be read: {error.strerror}; check the path and its rights."
                 ) from error
             about = own or {**about, PART: str(number)}
-            begun = salvage.begun_ns(part, about)
+            begun = salvage.start_ns(part, about)
             if own or any(not isinstance(item, salvage.Gap) for item in salvage.items(part, channels, begun)):
                 target = part_path(out, number)
                 if target.resolve() in [original.resolve() for original in originals]:

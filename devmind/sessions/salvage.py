@@ -76,7 +76,7 @@ def about(path: Path) -> tuple[dict[str, str], dict[int, tuple[str, str]]]:
     return metadata, channels
 
 
-def begun_ns(path: Path, metadata: dict[str, str]) -> int:
+def start_ns(path: Path, metadata: dict[str, str]) -> int:
     """The log time of the first tick: from the metadata, or if they are lost, from the first whole message."""
     if "format" in metadata:
         return started_ns(metadata)
@@ -89,7 +89,7 @@ def items(path: Path, channels: dict[int, tuple[str, str]], begun: int) -> Itera
     """Everything whole in the file, in order, and a Gap where something is missing.
 
     A tick with a missing message is left out, which the next one's `sequence` shows. `begun` is the result of
-    `begun_ns`.
+    `start_ns`.
     """
     assembler = Assembler(channels, begun)
     for piece in pieces(path):

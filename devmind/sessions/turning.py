@@ -27,7 +27,7 @@ _LOOK_S = 0.05
 _HELD = (errno.EAGAIN, errno.EACCES)
 
 
-def asked(path: Path) -> Path:
+def request_path(path: Path) -> Path:
     """The file that asks the writer of a part to end it."""
     return path.with_name(path.name + ".turn")
 
@@ -64,7 +64,7 @@ def unwritten(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def held(path: Path, patience_s: float = PATIENCE_S) -> Iterator[IO[bytes]]:
+def hold_recording(path: Path, patience_s: float = PATIENCE_S) -> Iterator[IO[bytes]]:
     """A recording without a writer, opened for reading and writing; its writer is asked to end it.
 
     Raises:
@@ -78,7 +78,7 @@ def held(path: Path, patience_s: float = PATIENCE_S) -> Iterator[IO[bytes]]:
 
 
 def _opened(path: Path, give_up_s: float) -> IO[bytes]:
-    turn, seen, seen_s = asked(path), (-1, -1), time.monotonic()
+    turn, seen, seen_s = request_path(path), (-1, -1), time.monotonic()
     not_before_s = seen_s + QUIET_S + 1
     try:
         while True:

@@ -151,16 +151,18 @@ def check_learner(lesson: Lesson, agent: Agent, context: Context, *, steps: int 
             replace(context, config=config, out=Path(folder, name))
             for name, config in (("straight", often), ("again", seldom), ("resumed", seldom))
         ]
-        straight = taught_hash(lesson, agent, here[0], steps)
+        straight = hash_after_lesson(lesson, agent, here[0], steps)
         require(
             agent.sha256() == before, "a learner improves the agent it is given", "weights of another agent changed"
         )
         require(straight != before, "a learner improves its agent", f"no weight changed in {steps} steps")
         law = "a lesson is a function of seed, update and weights"
-        require(taught_hash(lesson, agent, here[1], steps) == straight, law, "other weights when it was taught again")
+        require(
+            hash_after_lesson(lesson, agent, here[1], steps) == straight, law, "other weights when it was taught again"
+        )
         saved = [bundle.load(path) for path in (here[0].out / "checkpoints").iterdir()]
         stopped = next(state for state in saved if state["update"] == steps - 1)
-        resumed = taught_hash(lesson, agent, here[2], steps, resume=stopped)
+        resumed = hash_after_lesson(lesson, agent, here[2], steps, resume=stopped)
         law = "a lesson that was stopped goes on exactly where it was (state_dict holds all the next update needs)"
         require(resumed == straight, law, "other weights after going on from a checkpoint")
         _check_trains(made, next(state for state in saved if state["update"] == steps)["agent"])
@@ -177,7 +179,7 @@ def _check_trains(learner: Learner, after: Mapping[str, Tensor]) -> None:
 
 def _check_state(lesson: Lesson, agent: Agent, context: Context, steps: int, stopped: Mapping[str, Any]) -> None:
     """Check that a learner that loads a state returns that state."""
-    from devmind.checkpointing.nested import split
+    from devmind.checkpointing.nested import split_tensors
 
     pupil = copy.deepcopy(agent)
     pupil.load_state_dict(stopped["agent"])
@@ -185,7 +187,7 @@ def _check_state(lesson: Lesson, agent: Agent, context: Context, steps: int, sto
     learner.steps = steps
     learner.begin(steps - 1)
     learner.load_state_dict(stopped["learner"])
-    (tree, tensors), (wanted, numbers) = split(learner.state_dict()), split(stopped["learner"])
+    (tree, tensors), (wanted, numbers) = split_tensors(learner.state_dict()), split_tensors(stopped["learner"])
     same = tree == wanted and all(bool((tensors[name] == numbers[name]).all()) for name in numbers)
     require(same, "load_state_dict takes back what state_dict gave", "another state after loading it")
 
@@ -230,7 +232,7 @@ def check_rehearsed(lesson: Lesson, agent: Agent, context: Context) -> None:
     require(same, "what a learner remembers is in its state_dict", f"{where}: another loss after loading it")
 
 
-def taught_hash(
+def hash_after_lesson(
     lesson: Lesson,
     agent: Agent,
     context: Context,

@@ -19,7 +19,7 @@ from devmind.plugins import Plugin
 from devmind.seeding import EXAM_SEEDS_FROM
 from devmind.testing.fakes import tiny_agent, tiny_context
 from devmind.testing.laws import require
-from devmind.testing.parts import check_learner, check_rehearsed, taught_hash
+from devmind.testing.parts import check_learner, check_rehearsed, hash_after_lesson
 
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
@@ -191,7 +191,7 @@ def _check_among_rehearsals(
     try:
         others = len(rehearsals(lesson, before, earlier, agent, apart, kept))
         if others:
-            taught_hash(
+            hash_after_lesson(
                 lesson, agent, apart, others, every=2,
                 rehearsal=lambda pupil: rehearsals(lesson, before, earlier, pupil, apart, kept),
             )  # fmt: skip

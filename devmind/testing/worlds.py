@@ -226,14 +226,14 @@ def _episode(env: gymnasium.Env, ticks: int) -> list[tuple[dict[str, Any], float
     env.action_space.seed(7)
     senses, info = env.reset(seed=11)
     require(isinstance(info, dict), "reset gives (senses, info dict)", f"info is {type(info).__name__}")
-    seen = [(senses, _kept(senses), 0.0)]
+    seen = [(senses, _copy_senses(senses), 0.0)]
     for _ in range(ticks):
         _inside(env, senses)
         senses, reward, terminated, truncated, _ = env.step(_random_action(env))
         flags = isinstance(terminated, bool | np.bool_) and isinstance(truncated, bool | np.bool_)
         require(flags, "terminated and truncated are bool", f"{terminated!r} and {truncated!r}")
         require(math.isfinite(reward), "a reward is a finite number", repr(reward))
-        seen.append((senses, _kept(senses), float(reward)))
+        seen.append((senses, _copy_senses(senses), float(reward)))
         if terminated or truncated:
             break
     _inside(env, senses)
@@ -254,7 +254,7 @@ def _random_action(env: Any) -> Any:
     }
 
 
-def _kept(senses: Mapping[str, Any]) -> dict[str, Any]:
+def _copy_senses(senses: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in senses.items()}
 
 

@@ -129,17 +129,17 @@ class Account(Struct):
         return self.price[np.arange(len(self)), SEEN + self.tick]
 
 
-def bought(state: Account, share: Any, costs: Costs) -> Account:
+def buy(state: Account, share: Any, costs: Costs) -> Account:
     """The account after buying for this share [N] of the cash."""
     spent = share * state.cash
     units = spent * (1 - costs.fee) / (state.now * (1 + costs.slippage * share))
     return replace(state, cash=state.cash - spent, units=state.units + units, cost=state.cost + spent)
 
 
-def sold(state: Account, share: Any, costs: Costs) -> Account:
+def sell(state: Account, share: Any, costs: Costs) -> Account:
     """The account after selling this share [N] of the units, tax paid.
 
-    As in `bought`, arrays may be tensors, and costs may differ by row, so that the result can be differentiated.
+    As in `buy`, arrays may be tensors, and costs may differ by row, so that the result can be differentiated.
     """
     got = share * state.units * state.now * (1 - costs.slippage * share) * (1 - costs.fee)
     gain = got - share * state.cost
@@ -220,13 +220,13 @@ class MarketRules:
         if not np.isfinite(trade).all():
             raise WorldError("A command `trade` is one finite number in -1..1 a row; got NaN or infinity.")
         trade = np.where(over, 0.0, np.clip(trade, -1.0, 1.0))
-        after = bought(sold(state.copy(), (-trade).clip(0.0), self.costs), trade.clip(0.0), self.costs)
+        after = buy(sell(state.copy(), (-trade).clip(0.0), self.costs), trade.clip(0.0), self.costs)
         after = replace(after, tick=state.tick + ~over, over=over, before=state.worth.copy())
         return replace(after, worth=self.net_worth(after))
 
     def net_worth(self, state: Account) -> np.ndarray:
         """Cash after selling everything, minus costs and tax, [N]."""
-        return np.asarray(sold(state, 1.0, self.costs).cash)
+        return np.asarray(sell(state, 1.0, self.costs).cash)
 
     def outcome(self, state: Account) -> Outcome:
         """Growth of the logarithm of net worth; an episode is cut after 256 ticks."""

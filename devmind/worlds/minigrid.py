@@ -40,7 +40,7 @@ INSTRUCTION_WORDS = frozenset(_WORDS.split())
 MISSING = "MiniGrid is not installed; it is in the extra 'worlds': pip install 'devmind[worlds]'"
 
 
-def installed() -> bool:
+def minigrid_installed() -> bool:
     """Whether MiniGrid is installed."""
     return find_spec("minigrid") is not None
 
@@ -69,7 +69,7 @@ def room(name: str) -> GymWorld:
     Raises:
         WorldError: MiniGrid is not installed, has no such environment, or lacks a file of it.
     """
-    if not installed():
+    if not minigrid_installed():
         raise WorldError(f"The environment '{name}' is MiniGrid's. {MISSING}.")
     import minigrid  # it registers its environments
     from minigrid.envs.babyai.core import roomgrid_level
@@ -110,7 +110,7 @@ def one_a_thread(make: Callable[[str], GymWorld]) -> Callable[[str], GymWorld]:
 
 
 @one_a_thread
-def lent(name: str) -> GymWorld:
+def shared_room(name: str) -> GymWorld:
     """A room of this kind, made once a thread and shared: a caller resets it, looks, and keeps nothing."""
     return room(name)
 
@@ -188,7 +188,7 @@ def glances(names: tuple[str, ...], seeds: np.ndarray, each: int, rng: np.random
     """
     found = []
     for number, seed in enumerate(seeds.tolist()):
-        world = lent(names[number % len(names)])
+        world = shared_room(names[number % len(names)])
         world.reset(seed=seed)
         env = env_of(world)
         _strew(env, rng)

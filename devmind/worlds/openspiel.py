@@ -25,7 +25,7 @@ LOOKED_AT = 200
 """Positions of a random game that decide whether the planes hold whole numbers."""
 
 
-def installed() -> bool:
+def openspiel_installed() -> bool:
     """Whether OpenSpiel is installed."""
     return find_spec("pyspiel") is not None
 
@@ -188,7 +188,7 @@ def playable() -> list[str]:
 
 
 def _pyspiel() -> ModuleType:
-    if not installed():
+    if not openspiel_installed():
         raise WorldError(f"OpenSpiel's games cannot be played. {MISSING}.")
     import pyspiel
 

@@ -135,7 +135,7 @@ class Maze:
         return model
 
 
-def installed() -> bool:
+def ogbench_installed() -> bool:
     """Whether OGBench is installed."""
     return find_spec("ogbench") is not None
 
@@ -149,7 +149,7 @@ def maze(name: str) -> Maze:
     """
     if name not in MAZES:
         raise WorldError(f"There is no maze '{name}'{nearest(name, MAZES)}")
-    if not installed():
+    if not ogbench_installed():
         raise WorldError(f"The maze '{name}' is OGBench's. {MISSING}.")
     from ogbench.locomaze.maze import make_maze_env
 

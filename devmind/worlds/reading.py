@@ -17,7 +17,7 @@ def read_latest(sensor: Any, max_age_s: float) -> tuple[np.ndarray, float]:
         StaleReading: there is none of the last `max_age_s`.
         SensorError: the sensor fails, or its reading is not what it promises.
     """
-    reading = _asked(sensor, "read_latest", max_age_s)
+    reading = _call_sensor(sensor, "read_latest", max_age_s)
     if not (isinstance(reading, tuple) and len(reading) == 2):
         came = f"a {type(reading).__name__}"
         raise SensorError(f"The sensor of '{sensor.sense}' gave {came}; read_latest gives (array, captured_at_s).")
@@ -32,12 +32,12 @@ def read_window(sensor: Any, start_s: float, end_s: float) -> np.ndarray:
         StaleReading: they are not all there.
         SensorError: the sensor fails, or its reading is not what it promises.
     """
-    value: np.ndarray = _asked(sensor, "read_window", start_s, end_s)
+    value: np.ndarray = _call_sensor(sensor, "read_window", start_s, end_s)
     _check(sensor, value)
     return value
 
 
-def _asked(sensor: Any, function: str, *arguments: float) -> Any:
+def _call_sensor(sensor: Any, function: str, *arguments: float) -> Any:
     try:
         return getattr(sensor, function)(*arguments)
     except DevmindError:

@@ -270,7 +270,7 @@ def parse(text: str) -> np.ndarray:
     return planes
 
 
-def split(text: str) -> list[str]:
+def split_levels(text: str) -> list[str]:
     """The levels of a collection: blocks of lines, without titles (lines that begin with `;` or have letters)."""
     blocks, block = list[str](), list[str]()
     for line in [*text.splitlines(), ""]:

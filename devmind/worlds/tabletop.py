@@ -172,11 +172,11 @@ class TabletopRules:
 
     def observe(self, state: Table) -> dict[str, Any]:
         """The hand, things and places."""
-        return observed(state)
+        return observe_table(state)
 
     def picture(self, state: Table) -> np.ndarray:
         """The table from above, for people who watch, uint8 [N, S, S, 3]; y points upwards."""
-        return np.stack([_drawn(state, row) for row in range(len(state))])
+        return np.stack([_picture(state, row) for row in range(len(state))])
 
     def truth(self, state: Table) -> dict[str, np.ndarray]:
         """The sorted things, and the thing in the hand."""
@@ -189,7 +189,7 @@ class TabletopRules:
         return self._done(state) | (state.tick >= self.horizon)
 
 
-def observed(state: Table) -> dict[str, np.ndarray]:
+def observe_table(state: Table) -> dict[str, np.ndarray]:
     """The senses of tables: see `TabletopRules`."""
     hand = np.column_stack((state.hand, state.closed, state.held >= 0))
     seen = {}
@@ -248,7 +248,7 @@ def _away(apart: np.ndarray) -> np.ndarray:
     return np.asarray(apart / np.maximum(far, 1e-12) * np.maximum(2 * RADIUS - far, 0.0))
 
 
-def _drawn(state: Table, row: int) -> np.ndarray:
+def _picture(state: Table, row: int) -> np.ndarray:
     """The table from above, uint8 [S, S, 3]: places as rings, things as discs, the hand as a ring, filled if closed."""
     picture = np.full((PICTURE_PX, PICTURE_PX, 3), TABLE_RGB, np.uint8)
     middles = (np.arange(PICTURE_PX) + 0.5) / PICTURE_PX * 2 - 1

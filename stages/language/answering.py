@@ -7,7 +7,7 @@ import numpy as np
 from devmind.acting import Senses
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
-from devmind.agent.writing import answered
+from devmind.agent.writing import answer_questions
 from stages.language.parts import TEXT
 
 TOGETHER = 100
@@ -22,14 +22,14 @@ def answers(agent: Agent, senses: Senses, most: int) -> list[str]:
         senses: arrays [N, ...] by sense, `text` a list of N questions.
         most: bytes of an answer.
     """
-    return sure_answers(agent, senses, most)[0]
+    return answers_with_confidence(agent, senses, most)[0]
 
 
-def sure_answers(agent: Agent, senses: Senses, most: int) -> tuple[list[str], np.ndarray]:
+def answers_with_confidence(agent: Agent, senses: Senses, most: int) -> tuple[list[str], np.ndarray]:
     """`answers`, and the confidence that a life's page shows: the product of the bytes' probabilities, float64 [N]."""
     replies, confidence = list[str](), list[float]()
     for start in range(0, len(senses[TEXT]), TOGETHER):
         part = {name: value[start : start + TOGETHER] for name, value in senses.items()}
-        texts, shares = answered(agent, collate_tick(part, np.ones(len(part[TEXT]), bool)), most)
+        texts, shares = answer_questions(agent, collate_tick(part, np.ones(len(part[TEXT]), bool)), most)
         replies, confidence = replies + texts, confidence + shares
     return replies, np.array(confidence)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import taught_agent, taught_folder
+from devmind.cli.agents import agent_with_head, folder_with_head
 from devmind.cli.house import complain, group
 from devmind.cli.options import raised_through
 from devmind.errors import ConfigError
@@ -31,14 +31,14 @@ def go_on_saying(
         raise ConfigError("TEXT is not UTF-8; set your terminal to UTF-8, or type it in other characters.") from None
     if not text.strip():
         raise ConfigError(NOTHING)
-    agent = taught_folder(agent, "language", "text", "to read and write")
+    agent = folder_with_head(agent, "language", "text", "to read and write")
     with show.loading():
         from devmind.agent.threads import intra_op_threads
         from devmind.seeding import torch_generator
         from stages.language.parts import NAME, TEXT
         from stages.language.read.saying import go_on
 
-    reader = taught_agent(agent, NAME, TEXT, "to read and write", stages=(NAME,))
+    reader = agent_with_head(agent, NAME, TEXT, "to read and write", stages=(NAME,))
 
     from stages.language.read.saying import has_read
 

@@ -14,7 +14,7 @@ from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import Loss
 from devmind.learners.joint import JointLoss
 from devmind.learners.review import turn_of
-from devmind.worlds.minigrid import installed
+from devmind.worlds.minigrid import minigrid_installed
 from stages.language import calling, seeing
 from stages.language.answer import lesson as answer
 from stages.language.converse import lesson as converse
@@ -24,7 +24,7 @@ from stages.language.name import lesson as name
 from stages.language.new_words import lesson as new_words
 from stages.language.read import lesson as read
 from stages.language.senses import lesson as senses
-from stages.language.teaching import taught
+from stages.language.teaching import supervised_lesson
 
 READ, TALK, GRAMMAR = "read", "talk", "grammar"
 STEPS = {
@@ -69,7 +69,7 @@ _ELSEWHERE = 2_000_000
 
 def lessons(context: Context) -> Sequence[Lesson]:
     """The lessons, in the order in which they are taught."""
-    follows = [follow.lesson(context)] if installed() else []
+    follows = [follow.lesson(context)] if minigrid_installed() else []
     turns = [in_turns(context, READ), calling.lesson(context), senses.lesson(context), in_turns(context, TALK)]
     return [*turns, *follows, new_words.lesson(context)]
 
@@ -83,12 +83,12 @@ def in_turns(context: Context, lesson: str) -> Lesson:
     def make(context: Context, update: int, rows: int) -> dict[str, Any]:
         return batch_in_turn(context, lesson, update, rows)
 
-    return taught(context, lesson, loss, make, STEPS[lesson], ROWS, LEARNING_RATE, MINUTES[lesson], **more)
+    return supervised_lesson(context, lesson, loss, make, STEPS[lesson], ROWS, LEARNING_RATE, MINUTES[lesson], **more)
 
 
 def turns(lesson: str) -> tuple[str, ...]:
     """The turns of a lesson, without `follow` if MiniGrid is not installed."""
-    return tuple(part for part in TURNS[lesson] if part != "follow" or installed())
+    return tuple(part for part in TURNS[lesson] if part != "follow" or minigrid_installed())
 
 
 def batch_in_turn(context: Context, lesson: str, update: int, rows: int) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class Dialogue:
         Args:
             now_s: on a monotonic clock; after LAPSE_S of silence, and with another agent, the dialogue starts again.
         """
-        if not can_write(agent) or not text.strip() or not is_taught(text, questions(agent)):
+        if not can_write(agent) or not text.strip() or not is_in_lessons(text, questions(agent)):
             return None
         with self._speaking:
             return self._reply(agent, text, sight, now_s)
@@ -151,6 +151,6 @@ def as_in_lessons(text: str) -> str:
     return _ONE_THING.sub("that", plain) if is_question(plain) else plain
 
 
-def is_taught(text: str, known: Mapping[str, tuple[str, ...]]) -> bool:
+def is_in_lessons(text: str, known: Mapping[str, tuple[str, ...]]) -> bool:
     """Whether lessons ask this (`questions`), or say nothing about what they ask."""
     return not known or any(as_in_lessons(text) in every for every in known.values())

@@ -90,7 +90,7 @@ def reader(agent: Agent) -> TextEncoder:
     return encoder
 
 
-def untaught(agent: Agent) -> Agent:
+def untrained_agent(agent: Agent) -> Agent:
     """A newborn of the same size with the stage's parts, taught nothing. For exams, not for lessons: the grown layers,
     which change nothing before training, are not computed.
     """
@@ -113,7 +113,7 @@ def check_reading(agent: Agent) -> None:
         )
 
 
-def trained(agent: Agent) -> tuple[str, ...]:
+def trained_weights(agent: Agent) -> tuple[str, ...]:
     """Prefixes of the parameters that lessons with pages train: the stage's own parts and the grown layers, without
     what the eye finds in its cells and the heads that classify it (`trained_to_call`).
 

@@ -29,7 +29,7 @@ from stages.language.caregiver.scene import COLOURS, NOUNS
 from stages.language.caregiver.views import Views, in_light_of_one_colour
 from stages.language.eye import SIDE
 from stages.language.parts import CALLED, OBJECTS, POINT, SIGHT, TEXT, reader
-from stages.language.read.pages import padded
+from stages.language.read.pages import pad_pages
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def batch_of(
     read, written = pages_of(pages)
     cell, pointed = cells(scene_views.boxes), np.zeros((len(pages), SIDE**2), np.float32)
     labels = {head: np.full(pointed.shape, 0 if head == OBJECTS else -1) for head in CALLED}
-    for row, thing in np.argwhere(seen(scene_views.boxes)):
+    for row, thing in np.argwhere(is_seen(scene_views.boxes)):
         at = row, cell[row, thing]
         pointed[at] += 0.0 if targets is None else targets[row, thing]
         for head, word in zip(CALLED, (1, *scene_views.pairs[row, thing]), strict=True):
@@ -136,14 +136,14 @@ def as_read(agent: Agent, batch: Mapping[str, Any]) -> dict[str, Any]:
             targets += pieces if is_learned else [-1] * len(pieces)
         read.append(tokens if page[0] >= 0 else [])
         written.append(targets[1:])  # the target of each token is the next one
-    result = {**batch, "senses": {**batch["senses"], TEXT: padded(read, pages.device).unflatten(0, ticks)}}
+    result = {**batch, "senses": {**batch["senses"], TEXT: pad_pages(read, pages.device).unflatten(0, ticks)}}
     if "written" in batch:
         width = result["senses"][TEXT].shape[-1]
-        result["written"] = F.pad(padded(written, pages.device), (0, width), value=-1)[:, :width].unflatten(0, ticks)
+        result["written"] = F.pad(pad_pages(written, pages.device), (0, width), value=-1)[:, :width].unflatten(0, ticks)
     return result
 
 
-def seen(boxes: np.ndarray) -> np.ndarray:
+def is_seen(boxes: np.ndarray) -> np.ndarray:
     """Which things of boxes [..., 4] are seen, bool [...]."""
     return boxes[..., 2] > boxes[..., 0]
 

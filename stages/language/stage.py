@@ -23,10 +23,10 @@ from stages.language.read import exam as read
 from stages.language.read.corpus import corpus
 
 SKILLS: Sequence[Skill] = (
-    Skill("read", read.examine, read.gate, "the next character of a text that no lesson showed", read.taught),
+    Skill("read", read.examine, read.gate, "the next character of a text that no lesson showed", read.lesson_blocks),
     Skill(
         "grammar", grammar.examine, grammar.GATE,
-        "tell sentences that the caregiver may say from others, with new pairs of words", grammar.taught,
+        "tell sentences that the caregiver may say from others, with new pairs of words", grammar.lesson_episodes,
     ),
     Skill(
         "name", name.examine, name.GATE,
@@ -34,7 +34,7 @@ SKILLS: Sequence[Skill] = (
     ),
     Skill(
         "new_words", new_words.examine, new_words.GATE,
-        "say and find things by invented words, each taught once with one look", new_words_lesson.taught,
+        "say and find things by invented words, each taught once with one look", new_words_lesson.lesson_episodes,
     ),
     Skill(
         "answer", answer.examine, answer.GATE,
@@ -46,7 +46,8 @@ SKILLS: Sequence[Skill] = (
     ),
     Skill(
         "follow", follow.examine, follow.GATE,
-        "go to the red ball, and in further levels go to or pick up the named thing, in new rooms", follow.taught,
+        "go to the red ball, and in further levels go to or pick up the named thing, in new rooms",
+        follow.lesson_episodes,
     ),
 )  # fmt: skip
 

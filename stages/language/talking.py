@@ -21,7 +21,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
 from devmind.errors import StoreError
 from devmind.memory import Memory
-from stages.language.own_words import Dialogue, OwnWords, can_write, example_questions, is_taught, questions
+from stages.language.own_words import Dialogue, OwnWords, can_write, example_questions, is_in_lessons, questions
 from stages.language.taught_words import WHAT, answers_by_looks, ask, memories_of
 from stages.language.word_questions import answer_by_look, is_about_one
 
@@ -55,7 +55,7 @@ class Talk(Ability):
             found["learned"] = learned
         if (learned is not None and learned.points is not None) or (writes and sight is None):
             pass  # it points once; and it says nothing about a picture that is not there
-        elif writes and is_taught(text, questions(agent)) and self.life.is_elsewhere(sight):
+        elif writes and is_in_lessons(text, questions(agent)) and self.life.is_elsewhere(sight):
             why = "" if found else ELSEWHERE
         else:
             if written := self.dialogue.reply(agent, text, sight, time.monotonic()):

@@ -28,7 +28,7 @@ DOUBT = 0.5
 """The agent asks for a thing's name if its doubt is above this probability."""
 
 
-class TaughtAnswer(NamedTuple):
+class NewWordAnswer(NamedTuple):
     """Answers of N rows with words that were taught once.
 
     Attributes:
@@ -73,7 +73,7 @@ def memories_of(agent: Agent, memories: Sequence[Memory], hashes: Mapping[str, s
     return OwnMemories(agent, memories, (SIGHT,), hashes, named=True)
 
 
-def ask(agent: Agent, recall: OwnMemories | None, sight: np.ndarray, said: Sequence[str]) -> TaughtAnswer:
+def ask(agent: Agent, recall: OwnMemories | None, sight: np.ndarray, said: Sequence[str]) -> NewWordAnswer:
     """Ask the agent N questions, each with an empty state.
 
     Args:
@@ -89,7 +89,7 @@ def ask(agent: Agent, recall: OwnMemories | None, sight: np.ndarray, said: Seque
     words, nearest = ([_likeliest(of) for of in each] for each in (word_shares, [_named(of) for of in word_shares]))
     cells = outputs[SOUGHT].logits.double().softmax(-1).cpu()
     likeliest = torch.max(cells, -1)
-    return TaughtAnswer(
+    return NewWordAnswer(
         [word for word, _ in words],
         np.array([sure for _, sure in words]),
         likeliest.indices.numpy(),

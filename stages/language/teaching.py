@@ -20,7 +20,7 @@ class LanguageLearner(MuonLearner):
     orthogonal: ClassVar[tuple[str, ...]] = (*TRUNK, f"heads.{parts.TEXT}.tells.")
 
 
-def taught(
+def supervised_lesson(
     context: Context,
     name: str,
     loss: Loss,
@@ -40,6 +40,6 @@ def taught(
     """
     return gradient_lesson(
         context, name, loss, lambda agent, context, update, rows, steps: make(context, update, rows), steps=steps,
-        rows=rows, learning_rate=learning_rate, minutes=minutes, trains=parts.trained, prefetch=True,
+        rows=rows, learning_rate=learning_rate, minutes=minutes, trains=parts.trained_weights, prefetch=True,
         control=(), **{"skills": (name,), "learner": LanguageLearner, **more},
     )  # fmt: skip

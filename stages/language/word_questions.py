@@ -29,19 +29,19 @@ _WHAT = re.compile(
 _ONE_THING = re.compile(r"\b(?:this|that|it|these|those)\b", re.IGNORECASE)
 
 
-def asks_what(text: str) -> bool:
+def is_what_question(text: str) -> bool:
     """Whether it asks what one thing is, as "what is that?" does."""
     return _WHAT.search(text) is not None
 
 
-def asks_where(text: str) -> bool:
+def is_where_question(text: str) -> bool:
     """Whether it asks where something is, as "where is the cup?" does."""
     return _WHERE.search(text) is not None
 
 
 def is_about_one(text: str) -> bool:
     """Whether it is about one shown thing: then the agent looks at the thing held up."""
-    return not asks_where(text) and _ONE_THING.search(text) is not None
+    return not is_where_question(text) and _ONE_THING.search(text) is not None
 
 
 def answer_by_look(
@@ -60,8 +60,8 @@ def answer_by_look(
         return None
     known = memory.index.update().known
     names = names_in(text, known)
-    is_where = asks_where(text)
-    if not (names if is_where else known and asks_what(text)):
+    is_where = is_where_question(text)
+    if not (names if is_where else known and is_what_question(text)):
         return None
     question, recall = where(names[0]) if is_where else WHAT, memories_of(agent, [memory], hashes)
     try:

@@ -1,7 +1,7 @@
 """The stage's lessons and their budgets: steps by size, and minutes at size nursery on two cores of 100 GFLOP/s.
 
-To add a lesson, add one call of `taught` to `lessons`. Lessons after `fetch` rehearse it and each other, or their
-skills would be lost. `fetch` comes before all that the trunk has to hold for long, because it changes the trunk most
+To add a lesson, add one call of `supervised_lesson` to `lessons`. Lessons after `fetch` rehearse it and each other, or
+their skills would be lost. `fetch` comes before all that the trunk has to hold for long, because it changes the trunk most
 (Muon): after `hidden` it cost `recall` an eighth of the names, which the review did not restore.
 """
 
@@ -54,38 +54,40 @@ Make = Callable[[Agent, Context, int, int, int], Any]
 
 def lessons(context: Context) -> Sequence[Lesson]:
     """The lessons, in the order they are taught."""
-    boards = taught(context, "boards", boards_loss, boards_batch, 32, 3e-3, 0.7, trains=BOARDS, skills=("maze",))
+    boards = supervised_lesson(
+        context, "boards", boards_loss, boards_batch, 32, 3e-3, 0.7, trains=BOARDS, skills=("maze",)
+    )
     all_lessons = [
-        *([boards] if minigrid.installed() else []),
-        taught(
+        *([boards] if minigrid.minigrid_installed() else []),
+        supervised_lesson(
             context, "sign", short_term.loss, sign_batch, 32, 1e-3, 1.0, skills=("memory_len",),
             rehearsed=False,  # `tests` contains it
         ),
-        taught(
+        supervised_lesson(
             context, "things", detections.loss, things_batch, 64, 2e-3, 1.0, skills=("permanence",),
             trains=detections.TRAINS,
         ),
-        taught(
+        supervised_lesson(
             context, "beliefs", permanence.beliefs_loss, beliefs_batch, 256, 3e-3, 0.7, skills=("permanence",),
             trains=permanence.BELIEFS_TRAIN,
         ),
-        taught(
+        supervised_lesson(
             context, fetch.NAME, fetch.loss, fetch.lesson_batch, 5, 1e-3, 1.5, skills=("fetch",),
             learner=fetch.FetchLearner,
         ),
-        taught(
+        supervised_lesson(
             context, "tests", loss, tests_batch, 16, 1e-3, 7.5, skills=("memory_len", "maze", "repeat_previous"),
             rehearses=(fetch.NAME,),
         ),
-        taught(
+        supervised_lesson(
             context, "recall", recall.loss, recall.lesson_batch, 64, 1e-3, 2.0, skills=("recall",),
             rehearses=("tests", fetch.NAME), rehearsal_every=2, learns_from=(PAIRS,),
         ),
-        taught(
+        supervised_lesson(
             context, "match", match.loss, match.lesson_batch, 32, 1e-3, 3.0, skills=("match",), prefetch=True,
             rehearses=("tests", "recall", fetch.NAME), rehearsal_every=2,
         ),
-        taught(
+        supervised_lesson(
             context, "hidden", permanence.loss, hidden_batch, 8, 1e-3, 4.7, skills=("permanence",),
             rehearses=("tests", "recall", "match", "tests", fetch.NAME), rehearsal_every=2,
         ),
@@ -126,7 +128,7 @@ def tests_batch(agent: Agent, context: Context, update: int, size: int, steps: i
 
 
 def _turn(context: Context, update: int, size: int, longest: int) -> dict[str, Any]:
-    turns = [turn for turn in CYCLE if turn != "hallway" or minigrid.installed()]
+    turns = [turn for turn in CYCLE if turn != "hallway" or minigrid.minigrid_installed()]
     turn = turns[update % len(turns)]
     if turn == "cards":
         return short_term.episode_batch(context, repeat_previous.NAME, repeat_previous.LEVEL, update, size)
@@ -164,7 +166,7 @@ def _longest(context: Context, done: float) -> int:
     return max(2, round(min(1.0, 0.2 + 2.0 * max(0.0, done - 0.3)) * whole))
 
 
-def taught(
+def supervised_lesson(
     context: Context,
     name: str,
     loss: Loss,

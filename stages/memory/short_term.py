@@ -17,9 +17,9 @@ from torch.nn import functional as F
 from devmind.acting import Actor, Policy, Senses, returns, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
-from devmind.agent.batch import clip, stacked
+from devmind.agent.batch import clip, stack_ticks
 from devmind.curriculum.stage import Context
-from devmind.learners.gradient import summed
+from devmind.learners.gradient import sum_losses
 from devmind.seeding import lesson_seeds, numpy_rng
 
 LONGEST_TAUGHT = 60
@@ -51,7 +51,7 @@ def share(context: Context, update: int) -> dict[str, float]:
     return {"share": float(numpy_rng(context.seed, "share of the window", update).choice(SHARES))}
 
 
-def lengths_taught() -> list[str]:
+def lesson_lengths() -> list[str]:
     """The levels of lessons with growing lengths."""
     return [str(length) for length in range(1, LONGEST_TAUGHT + 1)]
 
@@ -65,8 +65,8 @@ def episode_batch(context: Context, world: str, level: str, update: int, size: i
         truths.append(worlds.truth())
         return {"choose": truths[-1]["choice"]}
 
-    senses = stacked(tick.senses for tick in rollout(teaching, worlds))
-    targets = stacked(truths)
+    senses = stack_ticks(tick.senses for tick in rollout(teaching, worlds))
+    targets = stack_ticks(truths)
     return whole_episodes(senses, targets, torch.ones_like(targets["asked"]))
 
 
@@ -99,7 +99,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
         "told": _mean(telling, known),
     }
     right = _mean((logits.argmax(-1) == choice).float(), at_question)
-    return summed(parts, {"right": right})
+    return sum_losses(parts, {"right": right})
 
 
 def _each(logits: Tensor, target: Tensor) -> Tensor:

@@ -22,36 +22,38 @@ from stages.memory.sleep import exam as sleep
 
 SKILLS: Sequence[Skill] = (
     Skill(
-        "memory_len", memory_len.examine, memory_len.GATE, "a sign seen once, named 100 steps later", memory_len.taught,
+        "memory_len", memory_len.examine, memory_len.GATE, "a sign seen once, named 100 steps later",
+        memory_len.lesson_episodes,
     ),
     Skill(
         "maze", maze.examine, maze.GATE, "which way to turn at the end of a corridor, by a sign at its start",
-        maze.taught,
+        maze.lesson_episodes,
     ),
     Skill(
         "repeat_previous", repeat_previous.examine, repeat_previous.GATE, "the suit of the card dealt three cards ago",
-        repeat_previous.taught,
+        repeat_previous.lesson_episodes,
     ),
     Skill(
         "recall", recall.examine, recall.GATE,
-        "the name of a thing, told once and no longer in the window of attention", recall_lesson.taught,
+        "the name of a thing, told once and no longer in the window of attention", recall_lesson.lesson_episodes,
     ),
     Skill(
         "sleep", sleep.examine, sleep.GATE, "names that are still known after a night of sleep, with the store off",
-        recall_lesson.things_taught,
+        recall_lesson.things_of_lessons,
         "Ten nights cost more time than a stage's lessons; recall, which is retained, tests what nights need.",
     ),
     Skill(
         "permanence", permanence.examine, permanence.GATE,
-        "where a thing out of sight is, and when it is no longer there", permanence.taught,
+        "where a thing out of sight is, and when it is no longer there", permanence.lesson_episodes,
     ),
     Skill(
         "match", match.examine, match.GATE,
-        "which of two things was seen or heard ten Moments ago, with other things in between", match_lesson.taught,
+        "which of two things was seen or heard ten Moments ago, with other things in between",
+        match_lesson.lesson_episodes,
     ),
     Skill(
         "fetch", fetch.examine, fetch.GATE, "reach for a hidden thing that was in view nine Moments ago",
-        fetch.taught,
+        fetch.lesson_episodes,
     ),
 )  # fmt: skip
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import taught_agent, taught_folder
+from devmind.cli.agents import agent_with_head, folder_with_head
 from devmind.cli.house import group
 from devmind.cli.options import PageOption, RoomSeedOption, SetOption, raised_through
-from devmind.cli.serving import Publisher, served
+from devmind.cli.serving import Publisher, serve_page
 from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ def _film(
     from stages.planning import film
 
     with intra_op_threads(1):
-        result = film.imagined(player, rules, begin, end, **given)
-    _tell(result)
+        result = film.imagine_trip(player, rules, begin, end, **given)
+    _print_trip(result)
     if file is not None:
         file.write_text(film.page(result), encoding="utf-8")
         show.path("page", file)
@@ -131,19 +131,19 @@ def _film(
 
 def _planner(folder: Path | None, rules: PointMazeRules, config: PlanConfig) -> Agent:
     """An agent that was taught this maze, set to plan as the options say."""
-    folder = taught_folder(folder, "planning", "route", "to plan")
+    folder = folder_with_head(folder, "planning", "route", "to plan")
     with show.loading():
         from stages.planning.parts import ROUTE
 
-    agent = taught_agent(folder, "planning", ROUTE, "to plan")
-    _refuse_untaught(agent, rules)
+    agent = agent_with_head(folder, "planning", ROUTE, "to plan")
+    _refuse_unknown_maze(agent, rules)
     if config.guidance is not None:
         head: Any = agent.head(ROUTE)
         head.free_guidance = config.guidance
     return agent
 
 
-def _tell(result: ImaginedTrip) -> None:
+def _print_trip(result: ImaginedTrip) -> None:
     """Print what was imagined and chosen, and what came of it."""
     import numpy as np
 
@@ -151,14 +151,14 @@ def _tell(result: ImaginedTrip) -> None:
 
     chosen = result.found.chosen
     show.line(
-        f"{show.counted(result.found.marks.shape[1], 'candidate')}, marks {result.found.marks.min():.1f} to "
+        f"{show.count_of(result.found.marks.shape[1], 'candidate')}, marks {result.found.marks.min():.1f} to "
         f"{result.found.marks.max():.1f}; number {int(chosen[0]) + 1} chosen, in {result.seconds:.2f} s"
     )
     show.line(f"moves: {' '.join(result.moves) or 'none'}" + (f"; {result.verdict}" if result.verdict else ""))
     if result.words:
         made_of = result.kept
         show.line(
-            f"of {show.counted(len(result.words), 'move')} given the chosen path makes {made_of[int(chosen[0])]}, the "
+            f"of {show.count_of(len(result.words), 'move')} given the chosen path makes {made_of[int(chosen[0])]}, the "
             f"candidates make {min(made_of)} to {max(made_of)}"
         )
     for at, word, made in result.given:
@@ -166,9 +166,9 @@ def _tell(result: ImaginedTrip) -> None:
         does = "and the path does it" if word == made else f"the path {instead}"
         show.line(f"stride {at + 1}: {WORDS[word]} was given, {does}")
     length = float(np.linalg.norm(np.diff(result.walked, axis=0), axis=1).sum())
-    outcome = f"arrived after {show.counted(len(result.walked) - 1, 'tick')}" if result.arrived else "did not arrive"
+    outcome = f"arrived after {show.count_of(len(result.walked) - 1, 'tick')}" if result.arrived else "did not arrive"
     outcome += " and says that there is no plan" if result.none else ""
-    show.line(f"{outcome}, {length:.1f} units gone; {show.counted(result.plans, 'plan')} made on the way")
+    show.line(f"{outcome}, {length:.1f} units gone; {show.count_of(result.plans, 'plan')} made on the way")
 
 
 def _carry_out(room: str, agent: Path | None, sentence: str | None, seed: int) -> None:
@@ -177,19 +177,19 @@ def _carry_out(room: str, agent: Path | None, sentence: str | None, seed: int) -
     made(room).close()  # it says what is wrong with the name, before an agent is loaded
     if sentence is not None and not sentence.strip():
         raise ConfigError("--goal needs an instruction, such as 'go to the red ball'; without it the room gives one.")
-    agent = taught_folder(agent, "planning", "instruct", "to be instructed")
+    agent = folder_with_head(agent, "planning", "instruct", "to be instructed")
     with show.loading():
         from stages.planning.instruct.carrying import carried_out
         from stages.planning.parts import INSTRUCT
 
-    result = carried_out(taught_agent(agent, "planning", INSTRUCT, "to be instructed"), room, seed, sentence)
+    result = carried_out(agent_with_head(agent, "planning", INSTRUCT, "to be instructed"), room, seed, sentence)
     show.line(f"told: {result.said}")
     show.line(result.answer)
     if not result.declined:
         show.line(result.first)
         outcome = "done" if result.rewarded or sentence else "not what was wanted"
         outcome = f"stuck: {result.last.removesuffix('.')}" if result.stuck else outcome
-        show.line(f"{outcome}, {show.counted(result.steps, 'step')}")
+        show.line(f"{outcome}, {show.count_of(result.steps, 'step')}")
     if result.declined and sentence:
         raise typer.Exit(2)  # as for any other word that is not known
     if not result.done or not (result.rewarded or sentence):
@@ -201,21 +201,21 @@ def _arrange(level: str, agent: Path | None, seed: int, page: Path | None) -> No
 
     TabletopRules(level)  # it says what is wrong with the level, before an agent is loaded
     _refuse_no_file(page)
-    agent = taught_folder(agent, "planning", "arrange", "to arrange")
+    agent = folder_with_head(agent, "planning", "arrange", "to arrange")
     with show.loading():
         from devmind.agent.threads import intra_op_threads
         from stages.planning.arrange import film
         from stages.planning.parts import ARRANGE
 
     with intra_op_threads(1):
-        table = film.arranged(taught_agent(agent, "planning", ARRANGE, "to arrange"), level, seed)
+        table = film.arrange_table(agent_with_head(agent, "planning", ARRANGE, "to arrange"), level, seed)
     show.line(
-        f"{show.counted(len(table.sure), 'candidate')}, {100 * table.sure.min():.0f} to {100 * table.sure.max():.0f} % "
-        f"sure of their symbols; number {table.chosen + 1} chosen"
+        f"{show.count_of(len(table.sure), 'candidate')}, {100 * table.sure.min():.0f} to "
+        f"{100 * table.sure.max():.0f} % sure of their symbols; number {table.chosen + 1} chosen"
     )
     show.line(f"plan: {', '.join(table.words) or 'nothing'}; {table.belief[0]}")
     outcome = "all is sorted" if table.sorted else f"not all is sorted: {table.belief[1].removesuffix('.')}"
-    show.line(f"{outcome}, {show.counted(len(table.walked) - 1, 'tick')}; {show.counted(table.plans, 'plan')} made")
+    show.line(f"{outcome}, {show.count_of(len(table.walked) - 1, 'tick')}; {show.count_of(table.plans, 'plan')} made")
     if page is not None:
         page.write_text(film.page(table), encoding="utf-8")
         show.path("page", page)
@@ -228,21 +228,21 @@ def _trade(level: str, agent: Path | None, seed: int, page: Path | None) -> None
 
     MarketRules(level)  # it says what is wrong with the level or its file, before an agent is loaded
     _refuse_no_file(page)
-    agent = taught_folder(agent, "planning", "trade_plan", "to plan trades")
+    agent = folder_with_head(agent, "planning", "trade_plan", "to plan trades")
     with show.loading():
         from devmind.agent.threads import intra_op_threads
         from stages.planning.parts import TRADE_PLAN
         from stages.planning.trade import film
 
     with intra_op_threads(1):
-        found = film.planned(taught_agent(agent, "planning", TRADE_PLAN, "to plan trades"), level, seed)
+        found = film.plan_market(agent_with_head(agent, "planning", TRADE_PLAN, "to plan trades"), level, seed)
     number = found.weighed.steps.shape[1]
-    show.line(f"first plan: {show.counted(number, 'candidate')}, and never trading; {found.judged}")
+    show.line(f"first plan: {show.count_of(number, 'candidate')}, and never trading; {found.judged}")
     chosen = "" if found.chosen == number else f" (number {found.chosen + 1})"
     show.line(f"chosen: {found.said}{chosen}")
     show.line(
-        f"net worth {found.worth:.3f} after {show.counted(found.ticks, 'tick')} and "
-        f"{show.counted(found.plans, 'plan')}, from 1, on paper; buying and holding: {found.held:.3f}"
+        f"net worth {found.worth:.3f} after {show.count_of(found.ticks, 'tick')} and "
+        f"{show.count_of(found.plans, 'plan')}, from 1, on paper; buying and holding: {found.held:.3f}"
     )
     if page is not None:
         page.write_text(film.page(found), encoding="utf-8")
@@ -256,7 +256,7 @@ def _walk(agent: Agent, rules: PointMazeRules, start: Any, goal: Any, maze: str,
     def make(publisher: Publisher) -> MazePage:
         return MazePage(agent, rules, start, goal, publisher, f"devmind plan maze {maze} --page {port}")
 
-    with intra_op_threads(1), served(make, port, page_files()) as walking:
+    with intra_op_threads(1), serve_page(make, port, page_files()) as walking:
         walking.run()
 
 
@@ -270,7 +270,7 @@ def _refuse_no_file(page: Path | None) -> None:
         )
 
 
-def _refuse_untaught(agent: Agent, rules: PointMazeRules) -> None:
+def _refuse_unknown_maze(agent: Agent, rules: PointMazeRules) -> None:
     """Refuse, before anything is planned, a maze that the agent was never taught: it knows nothing of its walls."""
     from stages.planning.route.lesson import LEVELS
 

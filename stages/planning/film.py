@@ -22,7 +22,7 @@ from devmind.worlds.pointmaze import CELL, UNIT, Maze, PointMazeRules
 from stages.planning import WORDS
 from stages.planning.judge import draft
 from stages.planning.parts import DRAFT, JUDGE, ROUTE, STRIDE, WALK
-from stages.planning.places import unscaled
+from stages.planning.places import unscale_places
 from stages.planning.planner import Candidates, PlannerHead, Route
 from stages.planning.route.trips import moves
 
@@ -79,7 +79,7 @@ class ImaginedTrip:
         return [WORDS[word] for word in self.found.symbols[0, int(self.found.chosen[0])].tolist() if word]
 
 
-def imagined(
+def imagine_trip(
     agent: Agent,
     rules: PointMazeRules,
     start: np.ndarray,
@@ -105,7 +105,7 @@ def imagined(
     actor = Actor(agent, 1, effectors=[WALK])
 
     def watch(number: int, x: Tensor, clean: Tensor, symbols: Tensor) -> None:
-        result.frames.append((unscaled(x).cpu().numpy() * UNIT, symbols.cpu().numpy()))
+        result.frames.append((unscale_places(x).cpu().numpy() * UNIT, symbols.cpu().numpy()))
 
     def going(senses: Mapping[str, Any], first: np.ndarray) -> dict[str, np.ndarray]:
         refuse_gaps(senses)
@@ -118,7 +118,7 @@ def imagined(
             result.found = head.search(route, given=given, words=held, watch=watch, steps=steps)
             result.seconds = time.perf_counter() - began_s
             _take(route, result.found, actor)
-            result.verdict = _judged(agent, result.found, senses, rules.horizon)
+            result.verdict = _verdict_of_judge(agent, result.found, senses, rules.horizon)
         result.plans = int(route.after["made"][0])
         result.none = bool(route.after["none"][0])
         return {WALK: route.steer().cpu().numpy()}
@@ -182,7 +182,7 @@ def _take(route: Route, found: Candidates, actor: Actor) -> None:
     actor.state.carry[f"kept.{ROUTE}"] = route.after
 
 
-def _judged(agent: Agent, found: Candidates, senses: Mapping[str, Any], ticks: int) -> str:
+def _verdict_of_judge(agent: Agent, found: Candidates, senses: Mapping[str, Any], ticks: int) -> str:
     """What the judge says of the chosen plan, and how many candidates are sound by the judge; "" without a judge."""
     if JUDGE not in agent.heads:
         return ""
@@ -221,10 +221,10 @@ def page(result: ImaginedTrip) -> str:
         "given": [{"stride": at, "word": word, "made": made} for at, word, made in result.given],
         "kept": result.kept if result.words else [],
     }
-    return filled(data)
+    return fill_page(data)
 
 
-def filled(data: Mapping[str, Any]) -> str:
+def fill_page(data: Mapping[str, Any]) -> str:
     """The page filled with its data."""
     text = files("stages.planning").joinpath(PAGE).read_text(encoding="utf-8")
     return text.replace("__DATA__", json.dumps(data).replace("<", "\\u003c"))

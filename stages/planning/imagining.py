@@ -21,9 +21,9 @@ from devmind.algorithms.diffusion import (
     make_scheduler,
     spread_out,
 )
-from devmind.algorithms.diffusion.pipeline import Drawn, Watch
+from devmind.algorithms.diffusion.pipeline import SampledPlans, Watch
 from devmind.algorithms.diffusion.schedules import gumbel, noised_to_teach
-from devmind.worlds.tabletop import PLACES, THINGS, Table, observed
+from devmind.worlds.tabletop import PLACES, THINGS, Table, observe_table
 from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, WORDS
 
 FEATURES, TOLD_BY = 2 * SPREAD_OUT + 5, 1 + THINGS + PLACES
@@ -43,7 +43,7 @@ LEFT_OUT, ALL_LEFT_OUT = 0.25, 0.1
 """Shares left out in teaching: of the trunk's features, each by itself, and of rows, all features at once."""
 
 
-def thinned(present: Tensor, thoughts: int, generator: torch.Generator | None) -> Tensor:
+def thin_tokens(present: Tensor, thoughts: int, generator: torch.Generator | None) -> Tensor:
     """Which tokens [N, K] a lesson shows. The first `thoughts` of them are the trunk's features; some of these are left
     out, so that plans do not depend on them."""
 
@@ -71,7 +71,7 @@ ARRANGING = Form(CHANNELS, HORIZON, WORDS, TOLD_BY, 2)
 
 def scene(table: Table) -> Tensor:
     """A table as tokens for the denoiser, [N, TOLD_BY, FEATURES]; a missing thing is zeros."""
-    return scene_of(**{name: torch.from_numpy(value) for name, value in observed(table).items()})
+    return scene_of(**{name: torch.from_numpy(value) for name, value in observe_table(table).items()})
 
 
 def scene_of(hand: Tensor, things: Tensor, places: Tensor) -> Tensor:
@@ -196,7 +196,7 @@ class Imaginer(nn.Module):
         watch: Watch | None = None,
         present: Tensor | None = None,
         of: int = 1,
-    ) -> Drawn:
+    ) -> SampledPlans:
         """As `draw`, with a given chance; with the log probability of the drawn symbols.
 
         Args:

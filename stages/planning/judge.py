@@ -19,7 +19,7 @@ from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output, masked_mean
 from devmind.agent.taps import Tapped
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
-from stages.planning.places import CELL_SIDE, WALKED, scaled
+from stages.planning.places import CELL_SIDE, WALKED, scale_places
 
 REASONS = ("collision", "blocked move", "unreachable", "over budget")
 """Why a plan fails: a stride runs into a wall; a move leads into a wall; the plan does not end at its goal, or has a
@@ -152,7 +152,7 @@ class JudgeHead(Head):
 
     def _ways(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
         """Log odds [..., K, 2] that no way leads from `here` to `there` [..., K, 2]: as a stride, and as a move."""
-        here, there = scaled(here), scaled(there)
+        here, there = scale_places(here), scale_places(there)
         ends = torch.cat((spread_out(here), spread_out(there), spread_out((here + there) / 2)), -1)
         which = maze[..., None, :].expand(*here.shape[:-1], self.mazes)
         return self.ways(torch.cat((ends, 4 * (there - here), which, which * here[..., :1]), -1))

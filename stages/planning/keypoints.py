@@ -19,7 +19,7 @@ from torch import Tensor
 from devmind.agent.heads import Head
 from devmind.agent.output import Output
 from devmind.agent.plans import Plan
-from devmind.algorithms.diffusion.pipeline import Drawn, Watch
+from devmind.algorithms.diffusion.pipeline import SampledPlans, Watch
 from devmind.seeding import torch_generator
 from stages.planning.imagining import Form
 
@@ -206,7 +206,7 @@ class KeyPoints(Followed):
         watch: Watch | None = None,
         words: Mapping[int, int] | None = None,
         surest: bool = False,
-    ) -> Drawn:
+    ) -> SampledPlans:
         """All plans [n * N, ...], of which `imagined` takes one for each of `rows`; `watch` is called at each step, and
         `words` {number: symbol} are held. With `surest` these alone, [n, ...]."""
         imaginer, n, device = self.head.imaginer, self.head.candidates, rows.device
@@ -222,7 +222,7 @@ class KeyPoints(Followed):
         condition, present = (value[rows].repeat_interleave(n, 0) for value in (self.condition, self.present))
         held = {at: rows.new_full((len(condition),), word) for at, word in (words or {}).items()}
         of = n if surest else 1
-        drawn: Drawn = imaginer.drawn(condition, chance, words=held, watch=watch, present=present, of=of)
+        drawn: SampledPlans = imaginer.drawn(condition, chance, words=held, watch=watch, present=present, of=of)
         return drawn
 
 

@@ -19,7 +19,7 @@ import torch
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.cli.serving import Publisher
-from devmind.errors import ConfigError, MomentError, bound
+from devmind.errors import ConfigError, MomentError, bind_command
 from devmind.worlds.pointmaze import CELL, MAX_TICKS, UNIT, PointMazeRules, Walk
 from stages.planning import WORDS
 from stages.planning.film import refuse_gaps
@@ -92,7 +92,7 @@ class MazePage:
         Raises:
             DevmindError: what cannot be done, as a sentence.
         """
-        bound(command, arguments, self._known)()
+        bind_command(command, arguments, self._known)()
         return {}
 
     def run(self, seconds: float | None = None, hz: float = HZ) -> None:

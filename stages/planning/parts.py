@@ -164,7 +164,7 @@ def admit(agent: Agent, layers_of: str = "own") -> None:
     add_all(agent, NAME, (*MAZE_SENSES, partial(_planner, layers_of=layers_of), *PARTS))
 
 
-def trained(agent: Agent) -> tuple[str, ...]:
+def trained_weights(agent: Agent) -> tuple[str, ...]:
     """Prefixes of the weights that lessons change: the stage's own parts. The trunk's features stay as they are.
 
     No earlier stage uses these parts, and the planner learns as fast as if the trunk learned too (docs/log.md,
@@ -173,7 +173,7 @@ def trained(agent: Agent) -> tuple[str, ...]:
     return owned_parts(agent, NAME)
 
 
-def untaught(agent: Agent) -> Agent:
+def untrained_agent(agent: Agent) -> Agent:
     """A newborn of the same size and seed that was admitted to the stage and taught nothing."""
     newborn = Agent(AgentConfig(size=agent.config.size, seed=agent.config.seed)).to(agent.device)
     admit(newborn)

@@ -17,13 +17,13 @@ MIDDLE, SPREAD = 1.5, 1.0
 """Networks read places shifted by the first and divided by the second."""
 
 
-def scaled(places: Tensor) -> Tensor:
+def scale_places(places: Tensor) -> Tensor:
     """Places as numbers of networks."""
     return (places - MIDDLE) / SPREAD
 
 
-def unscaled(numbers: Tensor) -> Tensor:
-    """The inverse of `scaled`."""
+def unscale_places(numbers: Tensor) -> Tensor:
+    """The inverse of `scale_places`."""
     return numbers * SPREAD + MIDDLE
 
 
@@ -33,7 +33,7 @@ def square(place: Tensor) -> Tensor:
     return down * CELLS + across
 
 
-def numbered(place: Tensor, maze: Tensor) -> Tensor:
+def number_places(place: Tensor, maze: Tensor) -> Tensor:
     """The same among the cells of all mazes; `maze` [..., mazes or more] is one-hot."""
     return maze[..., : len(MAZES)].argmax(-1) * CELLS**2 + square(place)
 

@@ -57,7 +57,17 @@ from devmind.worlds.pointmaze import MAZES
 from stages.planning import WORDS
 from stages.planning.judge import JudgeHead, mlp
 from stages.planning.keypoints import Followed
-from stages.planning.places import CELL_SIDE, CELLS, SPREAD, WALKED, middles, numbered, scaled, square, unscaled
+from stages.planning.places import (
+    CELL_SIDE,
+    CELLS,
+    SPREAD,
+    WALKED,
+    middles,
+    number_places,
+    scale_places,
+    square,
+    unscale_places,
+)
 
 PLACE, GOAL, MAZE = -3, -2, -1
 """Where the raw senses stand among the tokens that are tapped."""
@@ -132,7 +142,7 @@ class Candidates:
     chosen: Tensor
 
 
-def are_lent(layers_of: str) -> bool:
+def uses_trunk_layers(layers_of: str) -> bool:
     """Whether a denoiser's layers are the trunk's; ConfigError where neither OWN nor TRUNK is asked for."""
     if layers_of not in (OWN, TRUNK):
         raise ConfigError(f"A planner's layers are of '{OWN}' or '{TRUNK}'; got '{layers_of}'.")
@@ -208,7 +218,7 @@ class PlannerHead(Head):
         self.judges: tuple[JudgeHead, ...] = ()
         self.scheduler = make_scheduler(scheduler, levels)
         self.read_width = max(inlet.width, 2 * SPREAD_OUT)
-        lent = are_lent(layers_of)
+        lent = uses_trunk_layers(layers_of)
         self.denoiser = HybridDenoiser(
             2, horizon, words, length, self.read_width, inlet.n_tokens + 1,
             inlet.width if lent else width, layers, attention_heads, memory, pieces, lent,
@@ -251,9 +261,9 @@ class PlannerHead(Head):
     def _between(self, tokens: Tensor, place: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
         """Tokens [..., K, D]: the first is the code of a pair of cells, two hold the ends as numbers."""
         tokens = tokens.clone()
-        ends = spread_out(scaled(torch.stack((place, goal), -2)))
+        ends = spread_out(scale_places(torch.stack((place, goal), -2)))
         tokens[..., PLACE : GOAL + 1, : ends.shape[-1]] = ends
-        pair = self.begins(numbered(place, maze)) * self.ends(numbered(goal, maze))
+        pair = self.begins(number_places(place, maze)) * self.ends(number_places(goal, maze))
         return torch.cat((pair[..., None, :], tokens[..., 1:, :]), -2)
 
     def thinking(self, place: Tensor, goal: Tensor, maze: Tensor) -> Route:
@@ -329,7 +339,7 @@ class PlannerHead(Head):
             {at: each(value) for at, value in self.held(read, given).items()},
             {at: each(word) for at, word in (words or {}).items()},
             steps=steps or (self.steps if start is None else self.warm_steps * round(1 / WARM)),
-            start=None if start is None else each(scaled(start)),
+            start=None if start is None else each(scale_places(start)),
             begin=WARM,
             guidance=self.free_guidance,
             watch=watch,
@@ -338,7 +348,7 @@ class PlannerHead(Head):
             words_first=self.word_steps if word_steps is None else word_steps,
             guide=self.guide(each(read.maze)) if self.guidance else None,
         )
-        plans = unscaled(drawn.trajectory).unflatten(0, (b, n))
+        plans = unscale_places(drawn.trajectory).unflatten(0, (b, n))
         marks = self.marks(plans, read.maze) - self._doubted(plans, read.maze)
         drawn_plans = Candidates(plans, drawn.symbols.unflatten(0, (b, n)), marks, marks.argmax(-1))
         return self._named(drawn_plans, read, words)
@@ -374,7 +384,7 @@ class PlannerHead(Head):
 
     def held(self, read: Route, given: Mapping[int, Tensor] | None) -> dict[int, Tensor]:
         """Held points {number: [B, 2]} in the denoiser's numbers: both ends and what is given."""
-        return {at: scaled(place) for at, place in {**(given or {}), 0: read.place, -1: read.goal}.items()}
+        return {at: scale_places(place) for at, place in {**(given or {}), 0: read.place, -1: read.goal}.items()}
 
     def _named(self, candidates: Candidates, read: Route, words: Mapping[int, Tensor] | None) -> Candidates:
         """The candidates with the moves that their trajectories make in place of the drawn ones; none where symbols are
@@ -396,7 +406,7 @@ class PlannerHead(Head):
 
     def shifted(self, plan: Tensor, along: Tensor) -> Tensor:
         """The rest of plans [B, H, 2] after `along` [B] strides; the last point is repeated."""
-        return interpolated(plan, torch.arange(self.horizon, device=plan.device) + along[:, None])
+        return interpolate_plan(plan, torch.arange(self.horizon, device=plan.device) + along[:, None])
 
     # -- strides ------------------------------------------------------------------------------------------------------
 
@@ -417,7 +427,7 @@ class PlannerHead(Head):
         def pulled(clean: Tensor) -> Tensor:
             # A life is stepped in inference mode, which records nothing for a gradient.
             with torch.inference_mode(False), torch.enable_grad():
-                plan, which = unscaled(clean.clone()).requires_grad_(), maze.clone()
+                plan, which = unscale_places(clean.clone()).requires_grad_(), maze.clone()
                 logits = self.soundness(plan[:, :-1], plan[:, 1:], which[:, None])
                 moving = (plan[:, 1:] - plan[:, :-1]).detach().norm(dim=-1) > STANDING
                 (pull,) = torch.autograd.grad((F.logsigmoid(logits) * moving).sum(), plan)
@@ -442,7 +452,7 @@ class PlannerHead(Head):
         return self.names(torch.cat(strides, -1))
 
     def _pair(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
-        here, there = scaled(here), scaled(there)
+        here, there = scale_places(here), scale_places(there)
         ends = torch.cat((spread_out(here), spread_out(there), spread_out((here + there) / 2)), -1)
         return torch.cat((ends, 4 * (there - here), maze.expand(*here.shape[:-1], maze.shape[-1])), -1)
 
@@ -548,7 +558,7 @@ class PlannerHead(Head):
                 cell is a wall; `been` [..., 2], places of trips, and `maze` [..., mazes], their maze.
         """
         stop_logits, wall = self.stops(of["pushed"], of["moved"], of["at"]), of["wall"].to(of["at"].dtype)
-        been = SCALE * self.space(numbered(of["been"], of["maze"]))
+        been = SCALE * self.space(number_places(of["been"], of["maze"]))
         # Against places anywhere, where trips are by chance.
         anywhere = self.room(of["maze"])
         usual = self.counts[1].expand_as(wall)
@@ -579,7 +589,7 @@ class PlannerHead(Head):
     ) -> dict[str, Tensor]:
         """See `Route.losses`; all with the leading dimension [n]."""
         plan, symbols = of["plan"], of["symbols"]
-        clean, n, device = scaled(plan), len(plan), plan.device
+        clean, n, device = scale_places(plan), len(plan), plan.device
 
         def uniform(*shape: int) -> Tensor:
             return torch.rand(*shape, generator=generator, device=device)
@@ -612,7 +622,7 @@ class PlannerHead(Head):
             losses["moves"] = F.cross_entropy(move_logits.transpose(1, 2), symbols[few])
         here = plan[:, 0]
         losses["inverse"] = (self.inverse(here, of["ahead"], maze) - of["walk"]).square().mean()
-        losses["critic"] = self.critic_loss(plan, unscaled(denoised.detach()), maze, uniform(2, n, CRITICISED))
+        losses["critic"] = self.critic_loss(plan, unscale_places(denoised.detach()), maze, uniform(2, n, CRITICISED))
         return losses | (self.belief_losses(of) if "wall" in of else {})
 
 
@@ -709,7 +719,7 @@ class Route(Followed):
         corner, without an agent that is held up.
         """
         ahead = before["along"][:, None] + torch.linspace(0, 1, WITHIN, device=self.place.device)
-        distance = (interpolated(before["plan"], ahead) - self.place[:, None]).norm(dim=-1)
+        distance = (interpolate_plan(before["plan"], ahead) - self.place[:, None]).norm(dim=-1)
         aside, at = distance.min(-1)
         return ahead.gather(1, at[:, None])[:, 0].clamp_max(self.head.horizon - 1.0), aside
 
@@ -797,19 +807,21 @@ class Route(Followed):
         plan = torch.from_numpy(course.points).to(self.place)[None]
         with torch.inference_mode():
             now, _ = read._progress({"plan": plan, "along": plan.new_tensor([at])})
-            command = self.head.inverse(read.place, interpolated(plan, now[:, None] + 1)[:, 0], read.maze).clamp(-1, 1)
+            command = self.head.inverse(read.place, interpolate_plan(plan, now[:, None] + 1)[:, 0], read.maze).clamp(
+                -1, 1
+            )
         return float(now[0]), command[0].float().cpu().numpy()
 
     def steer(self) -> Tensor:
         """The command [B, 2] in -1..1 that leads to the plan's place one stride further on; 0 where there is no plan,
         or the agent's place or goal is unknown."""
         head = self.head
-        aim = interpolated(self.after["plan"], self.after["along"][:, None] + 1)[:, 0]
+        aim = interpolate_plan(self.after["plan"], self.after["along"][:, None] + 1)[:, 0]
         command = head.inverse(self.place, aim, self.maze).clamp(-1, 1)
         return torch.where((self.after["none"] | ~self.here)[:, None], 0.0, command)
 
 
-def interpolated(plan: Tensor, at: Tensor) -> Tensor:
+def interpolate_plan(plan: Tensor, at: Tensor) -> Tensor:
     """Points [B, K, 2] of plans [B, H, 2] at the fractional indices `at` [B, K]; beyond the end the last point."""
     at = at.clamp(0, plan.shape[1] - 1)
     low = at.floor().long().clamp_max(plan.shape[1] - 2)
@@ -850,7 +862,7 @@ def detour(head: PlannerHead, read: Route, closed: Tensor, number: int) -> Way |
     begin, end = torch.cat((torch.full_like(of, n), of)), torch.cat((of, to))
     nodes = torch.cat((places, read.place, read.goal))
     asked = head.thinking(nodes[begin], nodes[end], read.maze.expand(len(begin), -1))
-    own = _drawn(head, asked, number)
+    own = _candidates(head, asked, number)
     near = near_plans(head, read.maze, number)
     both = known[near.begin] & known[near.end]
     place_of = known.cumsum(0) - 1
@@ -878,25 +890,25 @@ def near_plans(head: PlannerHead, maze: Tensor, number: int) -> Near:
     """Plans between all neighbouring places of the maze [1, mazes] where trips were, with the noise `number`, as this
     head draws them now. All are always drawn together, so that it makes no difference which row asked first."""
     kept = _KEPT.setdefault(head, OrderedDict())
-    key = (*_drawn_by(head), int(maze[0, : len(MAZES)].argmax()), number)
+    key = (*_cache_key(head), int(maze[0, : len(MAZES)].argmax()), number)
     if key not in kept:
         places = middles(maze.device)
         known = (head.room(maze)[0] > 0).nonzero()[:, 0]
         apart = torch.cdist(places[known], places[known])
         begin, end = known[(apart < NEIGHBOURS * CELL_SIDE).fill_diagonal_(False).nonzero()].unbind(-1)
         asked = head.thinking(places[begin], places[end], maze.expand(len(begin), -1))
-        kept[key] = Near(begin, end, asked.maze, _drawn(head, asked, number))
+        kept[key] = Near(begin, end, asked.maze, _candidates(head, asked, number))
         while len(kept) > REMEMBERED:
             kept.popitem(last=False)
     kept.move_to_end(key)
     return kept[key]
 
 
-def _drawn(head: PlannerHead, asked: Route, number: int) -> Candidates:
+def _candidates(head: PlannerHead, asked: Route, number: int) -> Candidates:
     return head.search(asked, number=number, candidates=1, steps=1, word_steps=WORD_STEPS)
 
 
-def _drawn_by(head: PlannerHead) -> tuple[Hashable, ...]:
+def _cache_key(head: PlannerHead) -> tuple[Hashable, ...]:
     """What near plans depend on besides maze and noise: the weights of the planner and its judges, as sums over each
     tensor, and the settings of drawing."""
     with torch.no_grad():

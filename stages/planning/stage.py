@@ -27,28 +27,30 @@ from stages.planning.trade import plan_lesson as trade_plan_lesson
 SKILLS: Sequence[Skill] = (
     Skill(
         "route", route.examine, route.GATE, "paths through OGBench's mazes, planned as a whole and followed",
-        route.taught,
+        route.lesson_episodes,
     ),
     Skill(
         "arrange", arrange.examine, arrange.GATE,
-        "which thing goes where and the hand's path, planned together and followed", arrange.taught,
+        "which thing goes where and the hand's path, planned together and followed", arrange.lesson_episodes,
     ),
     Skill(
         "manipulate", manipulate.examine, manipulate.GATE,
-        "things pushed, grasped and put into a box in the nursery, by plans from what is seen", manipulate.taught,
+        "things pushed, grasped and put into a box in the nursery, by plans from what is seen",
+        manipulate.lesson_episodes,
     ),
     Skill(
         "trade", trade.examine, trade.GATE, "the share of wealth to hold in five kinds of market, on paper",
-        trade.taught,
+        trade.lesson_episodes,
     ),
-    Skill("criticise", criticise.examine, criticise.GATE, "which plans fail, where, and why", criticise.taught),
+    Skill("criticise", criticise.examine, criticise.GATE, "which plans fail, where, and why",
+    criticise.lesson_episodes),
     Skill(
         "instruct", instruct.examine, instruct.GATE,
-        "BabyAI's missions, read as plans of symbols and carried out on the agent's own map", instruct.taught,
+        "BabyAI's missions, read as plans of symbols and carried out on the agent's own map", instruct.lesson_episodes,
     ),
     Skill(
         "replan", replan.examine, replan.GATE,
-        "new paths when a passage closes or the goal moves, and knowing when there is none", replan.taught,
+        "new paths when a passage closes or the goal moves, and knowing when there is none", replan.lesson_episodes,
     ),
 )  # fmt: skip
 

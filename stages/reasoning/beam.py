@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from devmind.errors import ConfigError
-from stages.reasoning.q_star import Guide, Solved, Step, Way
+from stages.reasoning.q_star import Guide, Solved, SolveResult, Step
 
 _Chain: TypeAlias = "tuple[int, _Chain] | None"
 """An action and the chain of actions before it; None at the start."""
@@ -66,7 +66,7 @@ class _Beam:
 
 def beam(
     starts: np.ndarray, step: Step, solved: Solved, guide: Guide, *, width: int, depth: int, nodes: int
-) -> list[Way]:
+) -> list[SolveResult]:
     """Search each of P problems until a level has a solved state, a bound is reached, or no new state is left.
 
     With a guide of exact costs a width of 1 finds a shortest path. No other path is proven to be shortest.
@@ -101,7 +101,7 @@ def beam(
             pairs = slice(begin * choices, end * choices)
             one.follow(q[begin:end], children[pairs], there[pairs], min(width, nodes - one.asked - (end - begin)))
         going = [one for one in going if one.solution is None and len(one.states)]
-    return [Way(one.solution, one.asked, one.expanded) for one in beams]
+    return [SolveResult(one.solution, one.asked, one.expanded) for one in beams]
 
 
 def _actions(chain: _Chain) -> list[int]:

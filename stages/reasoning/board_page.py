@@ -16,7 +16,7 @@ import numpy as np
 
 from devmind.agent.threads import stepping_threads
 from devmind.cli.serving import Publisher
-from devmind.errors import ConfigError, bound
+from devmind.errors import ConfigError, bind_command
 from devmind.worlds.boards import MnkRules
 from stages.reasoning.table import Table
 from stages.reasoning.thinking import Thought, check
@@ -66,7 +66,7 @@ class TablePage:
         Raises:
             ConfigError: the command is unknown, or not possible now.
         """
-        call = bound(command, arguments, self._known)
+        call = bind_command(command, arguments, self._known)
         with self._lock, stepping_threads():
             call()
         return {}

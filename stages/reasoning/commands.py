@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import taught_agent, taught_folder
+from devmind.cli.agents import agent_with_head, folder_with_head
 from devmind.cli.house import group
 from devmind.cli.options import PageOption, raised_through
-from devmind.cli.serving import served, wait
+from devmind.cli.serving import serve_page, wait
 from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     import numpy as np
 
     from devmind.worlds.sliding import SlidingRules
-    from stages.reasoning.q_star import Guide, Way
+    from stages.reasoning.q_star import Guide, SolveResult
 
 play = group("Play a game against an agent.")
 solve = group("Let an agent solve a puzzle.")
@@ -76,23 +76,23 @@ def against(
     """Play against an agent: type the number of a free place, or q to leave; or click on the board of a page."""
     if game not in GAMES:
         raise ConfigError(f"There is no game '{game}'{nearest(game, GAMES)}")
-    agent = taught_folder(agent, "reasoning", f"{game}_policy", game)
+    agent = folder_with_head(agent, "reasoning", f"{game}_policy", game)
     with show.loading():
         from devmind.agent.threads import intra_op_threads
         from stages.reasoning import games
         from stages.reasoning.table import Table
 
     played = games.GAMES[game]
-    player = taught_agent(agent, "reasoning", played.policy, game, ("reasoning", "language"))
+    player = agent_with_head(agent, "reasoning", played.policy, game, ("reasoning", "language"))
     with intra_op_threads(1):
         table = Table(player, played, simulations, agent_begins=second, sure=sure)
         if page is None:
-            table.play(typer.echo, _asked)
+            table.play(typer.echo, _read_line)
             return
         from stages.reasoning.board_page import TablePage, page_files
 
         command = f"devmind play {game} --page {page}"
-        with served(lambda publisher: TablePage(table, publisher, command), page, page_files()):
+        with serve_page(lambda publisher: TablePage(table, publisher, command), page, page_files()):
             wait()
 
 
@@ -150,33 +150,33 @@ def _lights_out(state: str, agent: Path | None, nodes: int, beam: int | None, ha
         raise ConfigError("These lights cannot be put out by any presses: they are not orthogonal to the null space.")
     best = algebra.shortest(lit)
     if hand_rules:
-        _tell_presses([int(press) for press in np.flatnonzero(best[0])], int(best.sum()))
+        _print_presses([int(press) for press in np.flatnonzero(best[0])], int(best.sum()))
         return
-    agent = taught_folder(agent, "reasoning", "lights_out_q", "lights-out")
+    agent = folder_with_head(agent, "reasoning", "lights_out_q", "lights-out")
     with show.loading():
         from stages.reasoning.parts import PRESSES
         from stages.reasoning.puzzles import exam
         from stages.reasoning.puzzles.lesson import MOST, costs
 
-    player = taught_agent(agent, "reasoning", PRESSES, "lights-out", ("reasoning",))
+    player = agent_with_head(agent, "reasoning", PRESSES, "lights-out", ("reasoning",))
     fewest = int(best.sum())
     hint = f"; its fewest presses are {fewest}, and scrambles of up to {MOST} are taught"
     guide = lambda states: costs(player, states)  # noqa: E731
 
-    def search(q: Guide) -> list[Way]:
-        return exam.beamed(lit, q, beam, nodes) if beam else exam.search(lit, q, nodes)
+    def search(q: Guide) -> list[SolveResult]:
+        return exam.beam_search(lit, q, beam, nodes) if beam else exam.search(lit, q, nodes)
 
-    presses, effort = _asked_agent(search, guide, nodes, beam, hint)
-    _tell_presses(presses, fewest, f"; {effort}")
+    presses, effort = _solve_by_agent(search, guide, nodes, beam, hint)
+    _print_presses(presses, fewest, f"; {effort}")
 
 
-def _tell_presses(presses: list[int], fewest: int, effort: str = "") -> None:
+def _print_presses(presses: list[int], fewest: int, effort: str = "") -> None:
     from stages.reasoning.puzzles.reading import SIDE
 
     places = " ".join(f"{press // SIDE + 1},{press % SIDE + 1}" for press in presses)
     show.line(f"press (row,column): {places or 'nothing, all lights are out'}")
     short = "proven shortest, by algebra mod 2" if len(presses) == fewest else f"not shortest: {fewest} would do"
-    show.line(f"{show.counted(len(presses), 'press', 'presses')}, {short}{effort}")
+    show.line(f"{show.count_of(len(presses), 'press', 'presses')}, {short}{effort}")
 
 
 def _board(name: str, state: str) -> tuple[int, np.ndarray, SlidingRules]:
@@ -201,33 +201,33 @@ def _by_hand(name: str, state: str, nodes: int) -> None:
     moves, effort = _found(
         lambda q: q_star(start, rules.slid, rules.solved, q, nodes=nodes), rules.manhattan, nodes, None
     )
-    _tell_slides(moves, start, rules)
-    show.line(f"{show.counted(len(moves), 'move')}, proven shortest, by A* with Manhattan; {effort}")
+    _print_slides(moves, start, rules)
+    show.line(f"{show.count_of(len(moves), 'move')}, proven shortest, by A* with Manhattan; {effort}")
 
 
 def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | None) -> None:
     side, start, rules = _board(name, state)
-    agent = taught_folder(agent, "reasoning", "sliding_q", name)
+    agent = folder_with_head(agent, "reasoning", "sliding_q", name)
     with show.loading():
         from stages.reasoning.parts import SLIDES
         from stages.reasoning.sliding import exam
         from stages.reasoning.sliding.lesson import costs
 
-    player = taught_agent(agent, "reasoning", SLIDES, name, ("reasoning",))
+    player = agent_with_head(agent, "reasoning", SLIDES, name, ("reasoning",))
     guide = lambda states: costs(player, side, states)  # noqa: E731
     how = (exam.CAREFUL, 1) if side == 3 else (exam.WEIGHT, exam.BATCH)
 
-    def search(q: Guide) -> list[Way]:
-        return exam.beamed(side, start, q, beam, nodes) if beam else exam.search(side, start, q, nodes, *how)
+    def search(q: Guide) -> list[SolveResult]:
+        return exam.beam_search(side, start, q, beam, nodes) if beam else exam.search(side, start, q, nodes, *how)
 
-    moves, effort = _asked_agent(search, guide, nodes, beam)
-    _tell_slides(moves, start, rules)
+    moves, effort = _solve_by_agent(search, guide, nodes, beam)
+    _print_slides(moves, start, rules)
     short = _proven(side, start, len(moves), nodes)
     nothing = ", which proves nothing" if beam and short.startswith("not proven") else ""
-    show.line(f"{show.counted(len(moves), 'move')}, {short}; {effort}{nothing}")
+    show.line(f"{show.count_of(len(moves), 'move')}, {short}; {effort}{nothing}")
 
 
-def _tell_slides(moves: list[int], board: np.ndarray, rules: SlidingRules) -> None:
+def _print_slides(moves: list[int], board: np.ndarray, rules: SlidingRules) -> None:
     import numpy as np
 
     slid = []
@@ -248,15 +248,15 @@ def _proven(side: int, board: np.ndarray, length: int, nodes: int) -> str:
 
     proof = PROOF * nodes
     with show.working("proving", proof) as tell:
-        (way,) = search(side, board, _told_of(lambda states: manhattan(side, states), tell), proof)
+        (way,) = search(side, board, _counting_guide(lambda states: manhattan(side, states), tell), proof)
     if way.actions is not None:
         shorter = len(way.actions) < length
         return f"not shortest: {len(way.actions)} would do" if shorter else "proven shortest, by A* with Manhattan"
-    return f"not proven shortest in {show.counted(proof, 'state')}; more than --nodes {nodes} may do"
+    return f"not proven shortest in {show.count_of(proof, 'state')}; more than --nodes {nodes} may do"
 
 
 def _found(
-    search: Callable[[Guide], list[Way]], guide: Guide, nodes: int, beam: int | None, hint: str = ""
+    search: Callable[[Guide], list[SolveResult]], guide: Guide, nodes: int, beam: int | None, hint: str = ""
 ) -> tuple[list[int], str]:
     """The actions that a search finds, and a sentence about its cost.
 
@@ -269,8 +269,8 @@ def _found(
     """
     began_s = time.perf_counter()
     with show.working("searching", nodes) as tell:
-        (way,) = search(_told_of(guide, tell))
-    effort = f"{show.counted(way.nodes, 'state')} visited in {time.perf_counter() - began_s:.1f} s"
+        (way,) = search(_counting_guide(guide, tell))
+    effort = f"{show.count_of(way.nodes, 'state')} visited in {time.perf_counter() - began_s:.1f} s"
     if way.actions is None:
         wider = f"a wider --beam than {beam}, or " if beam else ""
         show.line(f"not solved: {effort}; there is a way, so try {wider}more than --nodes {nodes}{hint}")
@@ -278,8 +278,8 @@ def _found(
     return way.actions, effort + (f" by a beam of {beam}" if beam else "")
 
 
-def _asked_agent(
-    search: Callable[[Guide], list[Way]], guide: Guide, nodes: int, beam: int | None, hint: str = ""
+def _solve_by_agent(
+    search: Callable[[Guide], list[SolveResult]], guide: Guide, nodes: int, beam: int | None, hint: str = ""
 ) -> tuple[list[int], str]:
     """`_found` with a guide that asks an agent."""
     from devmind.agent.threads import intra_op_threads
@@ -288,7 +288,7 @@ def _asked_agent(
         return _found(search, guide, nodes, beam, hint)
 
 
-def _told_of(guide: Guide, tell: Callable[[int], None]) -> Guide:
+def _counting_guide(guide: Guide, tell: Callable[[int], None]) -> Guide:
     """The guide, wrapped: each call also gives `tell` the number of evaluated states."""
 
     def guided(states: np.ndarray) -> np.ndarray:
@@ -299,7 +299,7 @@ def _told_of(guide: Guide, tell: Callable[[int], None]) -> Guide:
     return guided
 
 
-def _asked(prompt: str) -> str | None:
+def _read_line(prompt: str) -> str | None:
     """A line from the terminal; None at the end of input."""
     try:
         return input(prompt)

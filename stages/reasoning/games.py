@@ -212,11 +212,11 @@ def search_by(
         return Expanded(reached, logits, value, legal, outcome.reward, outcome.discount, outcome.terminal)
 
     _check_open(rules.outcome(states).terminal)
-    roots = Roots(states, *_judged(judge, states, tree), rules.legal(states)[effector])
+    roots = Roots(states, *_evaluate(judge, states, tree), rules.legal(states)[effector])
     return method(roots, expand, simulations, bounds=(-1, 1), tree=tree)
 
 
-def _judged(
+def _evaluate(
     judge: Callable[[S], tuple[np.ndarray, np.ndarray]], states: S, tree: Tree[S] | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Logits and value of N states; the judge evaluates only the states that have no tree to continue."""

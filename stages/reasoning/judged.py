@@ -17,7 +17,7 @@ TOGETHER = 100
 
 
 @dataclass(frozen=True)
-class Judged:
+class RatedPositions:
     """N positions and their best moves.
 
     Attributes:
@@ -36,9 +36,9 @@ class Judged:
         """The identity of each position, int64 [N]; a position and its mirror image are the same."""
         return self.game.canonical(self.board.marks)[0]
 
-    def first(self, n: int) -> Judged:
+    def first(self, n: int) -> RatedPositions:
         """The first `n` positions, at least one."""
-        return Judged(self.game, self.name, self.board.take(slice(max(1, n))), self.best[: max(1, n)])
+        return RatedPositions(self.game, self.name, self.board.take(slice(max(1, n))), self.best[: max(1, n)])
 
     def mistakes(self, moves: np.ndarray) -> np.ndarray:
         """Which of these moves int64 [N] lose value, float [N]."""
@@ -51,12 +51,12 @@ class Judged:
         return float(1 - (self.best.sum(-1) / legal.sum(-1)).mean())
 
 
-def mistakes(one: Judged, agent: Agent, simulations: int) -> np.ndarray:
+def mistakes(one: RatedPositions, agent: Agent, simulations: int) -> np.ndarray:
     """Which of an agent's moves lose value, float [N]."""
     return one.mistakes(moves(Judge(agent, one.game), one.board, simulations))
 
 
-def endings(game: Game, n: int, moves: int, seed: int) -> Judged:
+def endings(game: Game, n: int, moves: int, seed: int) -> RatedPositions:
     """`n` different positions after `moves` random moves, solved exactly; in each some moves lose value."""
     rng, rules = numpy_rng("exam", EXAM_SEEDS_FROM, game.name, seed), game.rules
     boards, best = list[Board](), list[np.ndarray]()
@@ -67,7 +67,7 @@ def endings(game: Game, n: int, moves: int, seed: int) -> Judged:
         matters = solved.best[here].sum(-1) < rules.legal(starts)["place"].sum(-1)
         boards.append(starts.take(here[matters]))
         best.append(solved.best[here[matters]])
-    return Judged(game, "endings", Board.concat(boards).take(slice(n)), np.concatenate(best)[:n])
+    return RatedPositions(game, "endings", Board.concat(boards).take(slice(n)), np.concatenate(best)[:n])
 
 
 def by_chance(game: Game, n: int, moves: int, rng: np.random.Generator) -> np.ndarray:

@@ -17,7 +17,7 @@ from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import slower
 from devmind.learners.review import review
 from devmind.seeding import numpy_rng
-from devmind.worlds.minigrid import installed
+from devmind.worlds.minigrid import minigrid_installed
 from stages.reasoning import parts
 from stages.reasoning.explain import lesson as explain
 from stages.reasoning.games import CONNECT4, OTHELLO, TICTACTOE, Game
@@ -80,7 +80,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
 
     Each lesson has a control, also those of arcs, so the twin of `--ablate` learns everything of the stage anew.
     """
-    rooms = [navigate.lesson(context)] if installed() else []
+    rooms = [navigate.lesson(context)] if minigrid_installed() else []
     apart = [*rooms, puzzles.lesson(context), sliding.lesson(context), values.lesson(context)]
     forming = [
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.2),
@@ -103,7 +103,13 @@ def lessons(context: Context) -> Sequence[Lesson]:
     turns = [*undone, *(name for name in undone if name in OFTEN)]
     steps = REVIEW[context.config.size]
     last = review(
-        ordered, turns, steps=steps, minutes=0.5, learning_rate=1e-3, trains=parts.trained, control=explain.WRITES
+        ordered,
+        turns,
+        steps=steps,
+        minutes=0.5,
+        learning_rate=1e-3,
+        trains=parts.trained_weights,
+        control=explain.WRITES,
     )
     return [*ordered, slower(last, FORMED)]
 
@@ -127,7 +133,7 @@ def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: f
 
     def learner(agent: Agent, context: Context) -> SelfPlay:
         kind = SelfPlayByMuon if play.by_glances else SelfPlay
-        return kind(agent, game, play, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
+        return kind(agent, game, play, seed=context.seed, learning_rate=rate, trains=parts.trained_weights(agent))
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {"update": update, "rows": context.rows(count)}, steps)
@@ -138,7 +144,7 @@ def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: f
     )  # fmt: skip
 
 
-def taught(context: Context, n: int, game: Game) -> np.ndarray:
+def lesson_episodes(context: Context, n: int, game: Game) -> np.ndarray:
     """Positions in which games of lessons begin, int64 [n]; the agent itself chooses the positions after these."""
     rng = numpy_rng("lesson", game.name, context.seed, "episodes")
     return game.canonical(by_chance(game, n, PLAY[game.name].opening, rng))[0]

@@ -116,7 +116,7 @@ def admit(agent: Agent) -> None:
     add_all(agent, NAME, PARTS)
 
 
-def trained(agent: Agent) -> tuple[str, ...]:
+def trained_weights(agent: Agent) -> tuple[str, ...]:
     """Prefixes of the weights that lessons change: the stage's own parts, and the layers that the trunk grew for it.
 
     No earlier stage uses any of these, so lessons undo nothing of earlier stages and rehearse nothing of them.
@@ -124,7 +124,7 @@ def trained(agent: Agent) -> tuple[str, ...]:
     return (*grown_layers(agent, {NAME}), *owned_parts(agent, NAME))
 
 
-def untrained(agent: Agent) -> Agent:
+def untrained_agent(agent: Agent) -> Agent:
     """An untrained agent of the same size with the stage's parts: what search alone can do."""
     config = agent.config
     newborn = Agent(AgentConfig(size=config.size, seed=config.seed)).to(agent.device)

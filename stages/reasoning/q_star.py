@@ -27,7 +27,7 @@ Guide = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Way:
+class SolveResult:
     """The result of the search of one problem.
 
     Attributes:
@@ -113,7 +113,7 @@ class _Problem:
 
 def q_star(
     starts: np.ndarray, step: Step, solved: Solved, guide: Guide, *, nodes: int, batch: int = 1, weight: float = 1.0
-) -> list[Way]:
+) -> list[SolveResult]:
     """Search each of P problems until a solved state is made, or until Q has evaluated `nodes` of its states.
 
     With `batch` 1, `weight` 1 and a Q that never overestimates, the path found is a shortest one.
@@ -142,7 +142,7 @@ def q_star(
         if taken:
             _make(problems, taken, step, solved, guide, nodes)
         going = [n for n in going if problems[n].solution is None and problems[n].queue and problems[n].asked < nodes]
-    return [Way(problem.solution, problem.asked, len(problem.opened)) for problem in problems]
+    return [SolveResult(problem.solution, problem.asked, len(problem.opened)) for problem in problems]
 
 
 def _make(

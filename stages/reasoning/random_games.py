@@ -22,11 +22,11 @@ MOST = 10_000_000
 
 
 def visits(rules: MnkRules, board: Board, simulations: int, seed: int, explore: float = EXPLORE) -> Array:
-    """The visits of each move that `searched` finds, int64 [N, choices]; the most visited move is the best."""
-    return searched(rules, board, simulations, seed, explore)[0]
+    """The visits of each move that `search_positions` finds, int64 [N, choices]; the most visited move is the best."""
+    return search_positions(rules, board, simulations, seed, explore)[0]
 
 
-def searched(
+def search_positions(
     rules: MnkRules, board: Board, simulations: int, seed: int, explore: float = EXPLORE
 ) -> tuple[Array, Array]:
     """Search each of N unfinished positions; the same seed gives the same answer.

@@ -195,7 +195,7 @@ class SelfPlay(GlancingLearner):
             return _Searched(result.weights, result.value, result.proven, result.action[:games])
         rules, seed = self.game.rules, int(rng.integers(2**31))
         assert isinstance(rules, MnkRules)
-        visits, value = random_games.searched(rules, board, self.play.rollouts, seed)
+        visits, value = random_games.search_positions(rules, board, self.play.rollouts, seed)
         early = np.array([len(moves) < DRAWN for moves in self.history])
         moves = np.where(early, by_visits(visits[:games], rng), visits[:games].argmax(-1))
         return _Searched(visits / visits.sum(-1, keepdims=True), value, np.zeros(len(board), bool), moves)

@@ -13,7 +13,7 @@ from stages.reasoning.connect4 import exam as connect4
 from stages.reasoning.explain import exam as explain
 from stages.reasoning.games import CONNECT4, OTHELLO
 from stages.reasoning.imagine import exam as imagine
-from stages.reasoning.lessons import lessons, taught
+from stages.reasoning.lessons import lesson_episodes, lessons
 from stages.reasoning.navigate import exam as navigate
 from stages.reasoning.othello import exam as othello
 from stages.reasoning.procedures import exam as procedures
@@ -22,27 +22,28 @@ from stages.reasoning.sliding import exam as sliding
 from stages.reasoning.tictactoe import exam as tictactoe
 from stages.reasoning.values import exam as values
 
-_CONNECT4, _OTHELLO = (partial(taught, game=game) for game in (CONNECT4, OTHELLO))
+_CONNECT4, _OTHELLO = (partial(lesson_episodes, game=game) for game in (CONNECT4, OTHELLO))
 
 SKILLS: Sequence[Skill] = (
     Skill("tictactoe", tictactoe.examine, tictactoe.GATE, "the best move in every position, and no game lost"),
-    Skill("explain", explain.examine, explain.GATE, "what it expects, hopes for or fears, in words", explain.taught),
+    Skill("explain", explain.examine, explain.GATE, "what it expects, hopes for or fears, in words",
+    explain.lesson_episodes),
     Skill("connect4", connect4.examine, connect4.GATE, "Connect-4, compared with a solver", _CONNECT4),
     Skill("othello", othello.examine, othello.GATE, "endgames of Othello 6 x 6", _OTHELLO),
-    Skill("puzzles", puzzles.examine, puzzles.GATE, "Lights Out 5 x 5, solved by Q*", puzzles.taught),
-    Skill("sliding", sliding.examine, sliding.GATE, "the 8-puzzle, and 15-puzzles from files", sliding.taught),
-    Skill("values", values.examine, values.GATE, "CartPole and an empty room, by Q-learning", values.taught),
+    Skill("puzzles", puzzles.examine, puzzles.GATE, "Lights Out 5 x 5, solved by Q*", puzzles.lesson_episodes),
+    Skill("sliding", sliding.examine, sliding.GATE, "the 8-puzzle, and 15-puzzles from files", sliding.lesson_episodes),
+    Skill("values", values.examine, values.GATE, "CartPole and an empty room, by Q-learning", values.lesson_episodes),
     Skill(
         "imagine", imagine.examine, imagine.GATE, "tic-tac-toe and CartPole, by search in a learned model",
-        imagine.taught,
+        imagine.lesson_episodes,
     ),
     Skill(
         "navigate", navigate.examine, navigate.GATE, "the way to a goal through partially observed rooms",
-        navigate.taught,
+        navigate.lesson_episodes,
     ),
     Skill(
         "procedures", procedures.examine, procedures.GATE, "plans written by people, chosen by beliefs and utilities",
-        procedures.taught,
+        procedures.lesson_episodes,
     ),
 )  # fmt: skip
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.algorithms.tree_search import Found, Tree, rerooted
+from devmind.algorithms.tree_search import Found, Tree, reroot
 from devmind.worlds.boards import Board
 from stages.reasoning.explain.lines import GAME, behind, said_of
 from stages.reasoning.games import Game, Judge, search
@@ -85,7 +85,7 @@ class Table:
     def place(self, move: int) -> None:
         """Make a legal move of the side to move; the search tree below it is kept."""
         self.board = self.game.rules.step(self.board, {"place": np.array([move])})
-        self.tree = rerooted(self.tree, np.array([move])) if self.tree is not None else None
+        self.tree = reroot(self.tree, np.array([move])) if self.tree is not None else None
 
     def pass_on(self) -> str:
         """Pass for a side that has no place to take; returns a sentence about it."""

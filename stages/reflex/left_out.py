@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import parted
+from devmind.curriculum.exam import held_out_rows
 from devmind.curriculum.stage import Context
-from devmind.worlds.nursery.looks import GROUP, TONES, left_out, never_met, unheard
+from devmind.worlds.nursery.looks import GROUP, TONES, left_out, never_met, tone_held_out
 
 
 def looks_left_out(context: Context, level: str, seeds: np.ndarray) -> np.ndarray:
@@ -21,7 +21,7 @@ def rows_by_looks(agent: Agent, left: np.ndarray, values: np.ndarray) -> dict[st
     """Means of `values` [N] over rooms with left-out looks (`left` bool [N]) and over the others; none for an agent
     whose lessons showed all looks.
     """
-    return parted(values, left, "of looks") if never_met(agent.config.trained_on, GROUP) else {}
+    return held_out_rows(values, left, "of looks") if never_met(agent.config.trained_on, GROUP) else {}
 
 
 def tones_left_out(context: Context, level: str, seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -29,10 +29,10 @@ def tones_left_out(context: Context, level: str, seeds: np.ndarray) -> tuple[np.
     in a nursery level; both bool [N].
     """
     state = context.make_world("nursery", level, seeds).state()
-    return unheard(state.size[np.arange(len(seeds)), state.target]), state.target >= 0
+    return tone_held_out(state.size[np.arange(len(seeds)), state.target]), state.target >= 0
 
 
 def rows_by_tones(agent: Agent, left: tuple[np.ndarray, np.ndarray], values: np.ndarray) -> dict[str, float]:
     """As `rows_by_looks`, with `left` from `tones_left_out`: rooms without a target are in neither row."""
     band, sounds = left
-    return parted(values[sounds], band[sounds], "of tones") if never_met(agent.config.trained_on, TONES) else {}
+    return held_out_rows(values[sounds], band[sounds], "of tones") if never_met(agent.config.trained_on, TONES) else {}

@@ -34,11 +34,11 @@ def _shown(*levels: str) -> Callable[[Context, int], np.ndarray]:
 
 
 def _sounds(context: Context, n: int) -> np.ndarray:
-    return np.concatenate((_shown("hear")(context, n), hear_lesson.taught_clips(context, n)))
+    return np.concatenate((_shown("hear")(context, n), hear_lesson.clips_of_lessons(context, n)))
 
 
 SKILLS: Sequence[Skill] = (
-    Skill("see", see.examine, see.gate, "unseen handwritten digits", see_lesson.taught_pictures),
+    Skill("see", see.examine, see.gate, "unseen handwritten digits", see_lesson.lesson_pictures),
     Skill(
         "hear", hear.examine, hear.GATE, "unseen nursery sounds, and spoken digits when recordings are given", _sounds,
     ),
@@ -61,7 +61,7 @@ SKILLS: Sequence[Skill] = (
         "foresee", foresee.examine, foresee.GATE, "how the tokens of sight and sound change until the next Moment",
         _shown(*foresee_lesson.LEVELS),
     ),
-    Skill("balance", balance.examine, balance.GATE, "keep CartPole's pole up for 500 steps", balance.taught),
+    Skill("balance", balance.examine, balance.GATE, "keep CartPole's pole up for 500 steps", balance.lesson_episodes),
 )  # fmt: skip
 
 

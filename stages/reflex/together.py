@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from devmind.acting import Actor, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
-from devmind.agent.batch import as_tensors, clip, map_tensors, stacked, to_device
+from devmind.agent.batch import as_tensors, clip, map_tensors, stack_ticks, to_device
 from devmind.agent.decoders import zero_outputs
 from devmind.agent.heads import WithReadoutHead
 from devmind.agent.output import masked_mean
@@ -136,10 +136,10 @@ def moved_rows(agent: Agent, context: Context, update: int, size: int, by_arcs: 
     for tick in rollout(policy, world, TICKS):
         ticks.append(as_tensors(tick.senses))
         truths.append(_truths(worlds, levels))
-    batch = clip(stacked(ticks))
+    batch = clip(stack_ticks(ticks))
     rng = numpy_rng(context.seed, "together", "filmed", update)
     orient.as_filmed(batch, rng, np.array([level in FILMED for level in levels]) & (rng.random(size) < AS_FILMED))
-    targets = stacked(truths[:TICKS])
+    targets = stack_ticks(truths[:TICKS])
     with torch.no_grad():
         seen = agent.encode_batch(to_device(batch, agent.device)).without_maps()
     return batch | targets | {"reaches": torch.tensor([level == "reach" for level in levels]), "seen": seen}

@@ -114,7 +114,7 @@ def gaze_error(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray
     return truth["error_deg"]
 
 
-def turned(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:
+def gaze_turns(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:
     """Turn of the gaze in a tick, degrees [N]: a `Watch`."""
     look = actions.get("look", np.zeros((len(truth["tick"]), 2)))
     return np.linalg.norm(look.clip(-1, 1), axis=1) * MAX_TURN_DEG

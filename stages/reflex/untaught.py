@@ -28,7 +28,7 @@ Command = Callable[[np.ndarray], np.ndarray]
 """What is commanded, float32 [N, K], by the ridge's answers [N, K]."""
 
 
-class Untaught:
+class UntrainedEncoders:
     """The encoders of an agent of this configuration as they are before the first lesson."""
 
     def __init__(self, agent: Agent) -> None:
@@ -44,7 +44,7 @@ class Untaught:
 class _Moments:
     """The untaught tokens of this Moment and of the one before, tick by tick."""
 
-    def __init__(self, untaught: Untaught, senses: Sequence[str]) -> None:
+    def __init__(self, untaught: UntrainedEncoders, senses: Sequence[str]) -> None:
         self.untaught, self.senses = untaught, senses
         self.before: np.ndarray | None = None
 
@@ -58,16 +58,21 @@ class _Moments:
         return np.concatenate([now, before], 1)
 
 
-def limited(answers: np.ndarray) -> np.ndarray:
+def clip_commands(answers: np.ndarray) -> np.ndarray:
     """Answers as commands of -1..1: a `Command`."""
     return answers.clip(-1, 1).astype(np.float32)
 
 
-class UntaughtPolicy:
+class RidgePolicy:
     """Commands what a ridge on untaught tokens, of this Moment and the one before, takes the truth to ask for."""
 
     def __init__(
-        self, untaught: Untaught, senses: Sequence[str], effector: str, ridge: Ridge, command: Command = limited
+        self,
+        untaught: UntrainedEncoders,
+        senses: Sequence[str],
+        effector: str,
+        ridge: Ridge,
+        command: Command = clip_commands,
     ) -> None:
         self.ridge, self.effector, self.command = ridge, effector, command
         self.moments = _Moments(untaught, senses)
@@ -81,19 +86,24 @@ def imitating(
     agent: Agent, trial: Trial, senses: Sequence[str], effector: str, teacher: Teacher
 ) -> Callable[[], Policy]:
     """Makes policies whose ridge imitates `teacher` in rooms of the trial's level."""
-    untaught = Untaught(agent)
-    ridge = fitted(*lesson_moments(untaught, trial, senses, effector, teacher))
-    return partial(UntaughtPolicy, untaught, senses, effector, ridge)
+    untaught = UntrainedEncoders(agent)
+    ridge = fit_commands(*lesson_moments(untaught, trial, senses, effector, teacher))
+    return partial(RidgePolicy, untaught, senses, effector, ridge)
 
 
-def fitted(features: np.ndarray, asked: np.ndarray) -> Ridge:
+def fit_commands(features: np.ndarray, asked: np.ndarray) -> Ridge:
     """The ridge from features [..., D] to commands [..., K], where all of these are numbers."""
     counts = np.isfinite(asked).all(-1)
     return fit_ridge(features[counts], asked[counts])
 
 
 def lesson_moments(
-    untaught: Untaught, trial: Trial, senses: Sequence[str], effector: str, teacher: Teacher, moments: int = MOMENTS
+    untaught: UntrainedEncoders,
+    trial: Trial,
+    senses: Sequence[str],
+    effector: str,
+    teacher: Teacher,
+    moments: int = MOMENTS,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Untaught tokens [T, N, D] of some `moments` in N rooms of lesson seeds, and what the truth asks for, [T, N, K].
 

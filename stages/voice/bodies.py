@@ -107,11 +107,11 @@ class _Layer(nn.Module):
     def forward(self, features: Tensor, kept: Tensor | None, bias: Tensor) -> tuple[Tensor, Tensor]:
         normed = self.norms[0](features)
         keys_values = _behind(kept, self.shows(normed), WINDOW - 1)
-        features = features + self.out(attended(self.asks(normed), keys_values, bias))
+        features = features + self.out(attend(self.asks(normed), keys_values, bias))
         return features + self.net(self.norms[1](features)), keys_values[:, -(WINDOW - 1) :]
 
 
-def attended(asks: Tensor, keys_values: Tensor, mask: Tensor | None = None) -> Tensor:
+def attend(asks: Tensor, keys_values: Tensor, mask: Tensor | None = None) -> Tensor:
     """Attention of queries [B, L, H] to keys and values side by side, [B, S, 2 H], with four heads: [B, L, H].
 
     Args:
@@ -144,7 +144,7 @@ def body(kind: str, width: int, hidden: int) -> Body:
     return KINDS[kind](width, hidden)
 
 
-def since_begun(
+def sums_so_far(
     sums: Mapping[str, Tensor], most: Tensor, kept: Mapping[str, Tensor] | None, at_once: bool
 ) -> dict[str, Tensor]:
     """Pooling over all Moments of an episode so far: sums, and, as `most`, the maximum of non-negative numbers;

@@ -29,7 +29,7 @@ SIZE = GROUPS * len(LEVELS)
 """Numbers of a token, before and after rounding."""
 
 
-def quantised(free: Tensor) -> Tensor:
+def quantise(free: Tensor) -> Tensor:
     """Numbers [..., 10] squashed and rounded to whole levels about zero; the gradient is that of the squashed ones."""
     half = halves(free)
     squashed = free.tanh() * half
@@ -107,7 +107,7 @@ class CodecHead(Head):
         mel = tapped.maps[MEL].flatten(-2)
         lead = mel.shape[:-2]
         free = self.coder(mel.flatten(0, -3) if lead else mel[None])[..., -TOKENS:].mT
-        return Heard(quantised(free).unflatten(0, lead), mel.mT[..., BEFORE : BEFORE + FRAMES, :])
+        return Heard(quantise(free).unflatten(0, lead), mel.mT[..., BEFORE : BEFORE + FRAMES, :])
 
     def as_sound(self, answers: Tensor) -> Tensor:
         return sound_of(self.decode(levels_of(answers).flatten(0, 1)[None].float()))[0]

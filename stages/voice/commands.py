@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import taught_agent, taught_folder
+from devmind.cli.agents import agent_with_head, folder_with_head
 from devmind.cli.house import complain, group
 from devmind.cli.options import raised_through
 from devmind.cli.paths import existing
@@ -53,7 +53,7 @@ def _write_words(file: Path, agent: Path | None, seconds: float) -> None:
     from devmind.sessions.sounds import moments_of
 
     moments = moments_of(file, seconds, show.line)
-    agent = taught_folder(agent, "voice", "heard_words_arc", "to hear words")
+    agent = folder_with_head(agent, "voice", "heard_words_arc", "to hear words")
     with show.loading():
         from devmind.agent.threads import intra_op_threads
         from stages.voice.listening import Hearing
@@ -61,7 +61,7 @@ def _write_words(file: Path, agent: Path | None, seconds: float) -> None:
         from stages.voice.sounds.recorded import SOURCE
 
     with intra_op_threads(1):
-        hearing = Hearing(taught_agent(agent, NAME, WORDS_ARC, "to hear words", stages=(NAME,)), moments)
+        hearing = Hearing(agent_with_head(agent, NAME, WORDS_ARC, "to hear words", stages=(NAME,)), moments)
         heard = " ".join(words for _, words in hearing.words())
     kind = hearing.kind()
     if kind:
@@ -82,7 +82,7 @@ def _repeat(file: Path, out: Path, agent: Path | None, seconds: float, go_on: fl
 
     moments, further = moments_of(file, seconds, show.line), round(go_on * TICK_HZ)
     head, wanted = ("next_code", "to go on with a sound") if further else ("codec", "to repeat what it hears")
-    agent = taught_folder(agent, "voice", head, wanted)
+    agent = folder_with_head(agent, "voice", head, wanted)
     with show.loading():
         from devmind.agent.threads import intra_op_threads
         from devmind.checkpointing.files import write_atomically
@@ -91,6 +91,6 @@ def _repeat(file: Path, out: Path, agent: Path | None, seconds: float, go_on: fl
         from stages.voice.parts import NAME
 
     with intra_op_threads(1):
-        _, sound = repeat(taught_agent(agent, NAME, head, wanted, stages=(NAME,)), moments, further)
+        _, sound = repeat(agent_with_head(agent, NAME, head, wanted, stages=(NAME,)), moments, further)
     write_atomically(out, wav(sound))
     show.path("echo", out)

@@ -123,7 +123,7 @@ def frames(sound: Tensor) -> Tensor:
     return log_mel(F.pad(sound, (N_FFT // 2, 0)), N_FFT, HOP, MELS)[:, 2:-1]
 
 
-def added(mel: Tensor, other: Tensor) -> Tensor:
+def add_log_mels(mel: Tensor, other: Tensor) -> Tensor:
     """Log-mel of two sounds at once: powers add up, and log-mel is two decades of power a unit."""
     natural = 2.0 * math.log(10.0)
     return torch.logaddexp(mel * natural, other * natural) / natural

@@ -22,7 +22,7 @@ from stages.voice.echo.tokens.model import MOST
 from stages.voice.echo.tokens.writing import written_on
 from stages.voice.parts import CODEC, KINDS_ARC, NEXT_CODE, SOUND, UTTER, WORDS_ARC
 from stages.voice.sounds.kinds import KINDS
-from stages.voice.transcript import BLANK, KNOWN, joined
+from stages.voice.transcript import BLANK, KNOWN, join_frames
 from stages.voice.vocoder import sound_of
 
 AFTER = 2
@@ -68,11 +68,11 @@ class Hearing:
         """(number of the Moment, words)."""
         heads = tuple(name for name in (WORDS_ARC, KINDS_ARC) if name in self.agent.heads)
         before = BLANK
-        for number, output in enumerate(_lived(self.agent, self._moments, heads=heads)):
+        for number, output in enumerate(_live(self.agent, self._moments, heads=heads)):
             if KINDS_ARC in heads and number < len(self._moments):
                 self._sounds_like = output.outputs[KINDS_ARC].numbers()[0].cpu()
             frames = output.outputs[WORDS_ARC].mode()[0].cpu().numpy()
-            words, before = joined(frames, before), int(frames[-1])
+            words, before = join_frames(frames, before), int(frames[-1])
             if words:
                 yield number, " ".join(KNOWN[word] for word in words)
 
@@ -91,7 +91,7 @@ def repeat(agent: Agent, moments: list[np.ndarray], further: int = 0) -> tuple[n
     (LONGEST_ON at most): codes int64 [T, 4, 2], and their sound, float32 [1600 T].
     """
     _check(agent, CODEC)
-    codes = torch.stack([output.action[UTTER][0] for output in _lived(agent, moments, standing={UTTER: (CODEC,)})])
+    codes = torch.stack([output.action[UTTER][0] for output in _live(agent, moments, standing={UTTER: (CODEC,)})])
     with torch.inference_mode():
         if further:
             codes = torch.cat((codes, _gone_on(agent, codes, further).to(codes.device)))
@@ -108,7 +108,7 @@ def _gone_on(agent: Agent, codes: torch.Tensor, further: int) -> torch.Tensor:
     return written_on(agent, page[None], TOKENS * further)[0].unflatten(0, (further, TOKENS))
 
 
-def _lived(
+def _live(
     agent: Agent, moments: list[np.ndarray], heads: tuple[str, ...] = (), standing: Standing = MappingProxyType({})
 ) -> Iterator[Any]:
     quiet = [np.zeros(TICK_SAMPLES, np.float32)] * (AFTER if heads else 0)

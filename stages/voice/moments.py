@@ -36,7 +36,7 @@ def as_batch(sound: Tensor) -> dict[str, Any]:
     return clip({SOUND: sound.unflatten(1, (-1, 1, TICK_SAMPLES))})
 
 
-def varied(sound: Tensor, generator: torch.Generator, quiet: bool = False) -> Tensor:
+def vary_sound(sound: Tensor, generator: torch.Generator, quiet: bool = False) -> Tensor:
     """Sound [N, S] varied as by other voices and rooms: faster or slower (with pitch and formants), shifted by up to
     50 ms, coloured, often limited to a telephone's band, noisy, louder or softer; `quiet`: without noise.
     """

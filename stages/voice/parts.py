@@ -124,7 +124,7 @@ def writes(agent: Agent) -> bool:
     return agent.config.hearing.get("words") == "seq2seq"
 
 
-def trained(agent: Agent) -> tuple[str, ...]:
+def trained_weights(agent: Agent) -> tuple[str, ...]:
     """Prefixes of the parameters that the lesson `words` trains: the layers that the trunk grew for the ear, and the
     heads of words on the trunk; not the ear, and no arc. No earlier stage uses any of these.
     """

@@ -70,7 +70,7 @@ def codes(agent: Agent, heard: Sequence[Moment], codec: str, goes_on: str | None
     return again if goes_on is None else torch.cat((again, answers(agent, heard, goes_on)[-1]))
 
 
-def cleaned(agent: Agent, heard: Sequence[Moment], name: str) -> np.ndarray:
+def clean_moments(agent: Agent, heard: Sequence[Moment], name: str) -> np.ndarray:
     """How T Moments sound through what a head of CLEAN answers to them, float32 [1, 1600 T]."""
     head = agent.head(name)
     assert isinstance(head, SoundFilter)
@@ -88,7 +88,7 @@ def sound_by(agent: Agent, name: str, row: Tensor) -> np.ndarray:
     return np.asarray(made.float().cpu().numpy()[None], np.float32)
 
 
-def sounded(agent: Agent, row: Tensor) -> np.ndarray | None:
+def sound_of_answer(agent: Agent, row: Tensor) -> np.ndarray | None:
     """The sound of an answer's codes [T, ...], float32 [1, S]; None if no head of UTTER can turn codes into sound."""
     name = next(iter(sounding(agent, UTTER)), None)
     return None if name is None else sound_by(agent, name, row)

@@ -29,27 +29,28 @@ from stages.voice.speak_answer import lesson as answer_lesson
 SKILLS: Sequence[Skill] = (
     Skill(
         "hear_words", hear_words.examine, hear_words.GATE,
-        "which words were said, by new voices and speakers and in new phrases", utterances.taught,
+        "which words were said, by new voices and speakers and in new phrases", utterances.names_of_lessons,
     ),
     Skill(
         "echo", echo.examine, echo.GATE,
-        "repeat new words for an independent recogniser, remove noise, and continue a sound", echo.taught,
+        "repeat new words for an independent recogniser, remove noise, and continue a sound", echo.lesson_episodes,
     ),
     Skill(
         "sounds", sounds.examine, sounds.GATE,
-        "which kind of sound is heard, from new sources, or that its kind was never taught", sounds_lesson.taught,
+        "which kind of sound is heard, from new sources, or that its kind was never taught",
+        sounds_lesson.lesson_episodes,
     ),
     Skill(
         "name_heard", name_heard.examine, name_heard.GATE,
-        "which of four pictures is named aloud, by new voices and speakers", named_lesson.taught,
+        "which of four pictures is named aloud, by new voices and speakers", named_lesson.lesson_episodes,
     ),
     Skill(
         "say", say.examine, say.GATE, "say written words so that an independent recogniser understands them",
-        say_lesson.taught,
+        say_lesson.lesson_episodes,
     ),
     Skill(
         "speak_answer", speak_answer.examine, speak_answer.GATE,
-        "answer spoken questions about new scenes aloud, for an independent recogniser", answer_lesson.taught,
+        "answer spoken questions about new scenes aloud, for an independent recogniser", answer_lesson.lesson_episodes,
     ),
 )  # fmt: skip
 

@@ -23,7 +23,7 @@ KNOWN = ("", *WORDS, *NAMING_WORDS)
 _NUMBER = {word: number for number, word in enumerate(KNOWN)}
 
 
-def numbered(text: str) -> list[int]:
+def word_numbers(text: str) -> list[int]:
     """The numbers of a text's words. An unknown word is a KeyError."""
     return [_NUMBER[word] for word in text.split()]
 
@@ -31,10 +31,10 @@ def numbered(text: str) -> list[int]:
 def read_off(logits: Tensor, counts: Sequence[int] | Tensor) -> list[str]:
     """Texts decoded from the likeliest class of each frame: logits [N, L, W], of which `counts` frames are read."""
     best = logits.argmax(-1).cpu().numpy()
-    return [" ".join(KNOWN[word] for word in joined(row[: int(n)])) for row, n in zip(best, counts, strict=True)]
+    return [" ".join(KNOWN[word] for word in join_frames(row[: int(n)])) for row, n in zip(best, counts, strict=True)]
 
 
-def joined(frames: np.ndarray, before: int = BLANK) -> list[int]:
+def join_frames(frames: np.ndarray, before: int = BLANK) -> list[int]:
     """The words of frames int64 [L], without continuations and without BLANK; `before` is the frame before."""
     kept = (frames != np.concatenate(([before], frames[:-1]))) & (frames != BLANK)
     return [int(word) for word in frames[kept]]
@@ -44,7 +44,7 @@ def ctc(logits: Tensor, counts: Tensor, texts: Sequence[str]) -> Tensor:
     """The CTC loss of each row [N] of logits [N, L, W] for `texts`, in nats; inf, with gradients of 0, if a text needs
     more frames.
     """
-    words = [numbered(text) for text in texts]
+    words = [word_numbers(text) for text in texts]
     lengths = torch.tensor([len(one) for one in words])
     needed = torch.tensor([len(one) + sum(a == b for a, b in pairwise(one)) for one in words])
     target, shares = torch.tensor([word for one in words for word in one]), logits.float().log_softmax(-1)

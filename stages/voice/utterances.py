@@ -39,10 +39,10 @@ def groups(context: Context) -> tuple[str, ...]:
 
 def lesson_clips(context: Context) -> Clips | None:
     """The recorded digits of every speaker but the held-out one; None without recordings."""
-    return _taught_clips(context.data, context.seed, context.config.exam.holdout)
+    return _lesson_clips(context.data, context.seed, context.config.exam.holdout)
 
 
-def _taught_clips(data: Path | None, seed: int, holdout: str | None) -> Clips | None:
+def _lesson_clips(data: Path | None, seed: int, holdout: str | None) -> Clips | None:
     """None also if the held-out speaker is the only one."""
     every = clips(data)
     if every is None:
@@ -53,10 +53,10 @@ def _taught_clips(data: Path | None, seed: int, holdout: str | None) -> Clips | 
 
 def utterances(context: Context) -> Bank:
     """The caregiver's words and phrases of lessons."""
-    return _taught_bank(context.seed, context.config.size)
+    return _lesson_bank(context.seed, context.config.size)
 
 
-def _taught_bank(seed: int, size: str) -> Bank:
+def _lesson_bank(seed: int, size: str) -> Bank:
     n = UTTERANCES[size]
     single = round(ALONE * n)
     words = bank("words", seed, single, WORDS, False)
@@ -85,13 +85,13 @@ def sources(data: Path | None, seed: int, size: str, holdout: str | None) -> tup
     """The sources of lessons, each sorted by length: the caregiver's words, her phrases, her sentences that name a
     thing, and recorded digits, if there are any: (waves, texts) each.
     """
-    every, known = _taught_bank(seed, size), _taught_clips(data, seed, holdout)
+    every, known = _lesson_bank(seed, size), _lesson_clips(data, seed, holdout)
     single = np.array([" " not in text for text in every.texts])
     found = [every.take(np.flatnonzero(single)), every.take(np.flatnonzero(~single)), naming(seed, size)]
     made: list[tuple[Sequence[np.ndarray], Sequence[str]]] = [(one.waves, one.texts) for one in found]
     if known is not None:
         rows = range(len(known.labels))
-        made.append(([spoken(known, row) for row in rows], [DIGITS[label] for label in known.labels]))
+        made.append(([speech_of(known, row) for row in rows], [DIGITS[label] for label in known.labels]))
     shortest = [np.argsort([len(wave) for wave in waves], kind="stable") for waves, _ in made]
     return tuple(
         (tuple(waves[i] for i in order), tuple(texts[i] for i in order))
@@ -111,21 +111,21 @@ def alike(rng: np.random.Generator, n: int, rows: int) -> np.ndarray:
     return start + rng.integers(0, width, rows)
 
 
-def spoken(known: Clips, row: int) -> np.ndarray:
+def speech_of(known: Clips, row: int) -> np.ndarray:
     """The speech of a clip, without its padding, float32 [S]."""
     start = (known.waves.shape[1] - int(known.lengths[row])) // 2
     return known.waves[row, start : start + int(known.lengths[row])]
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def names_of_lessons(context: Context, n: int) -> np.ndarray:
     """Names of utterances of lessons, before they are varied: int64 [about n]."""
     waves = list(utterances(context).waves)
     if (known := lesson_clips(context)) is not None:
-        waves += [spoken(known, row) for row in range(len(known.labels))]
+        waves += [speech_of(known, row) for row in range(len(known.labels))]
     waves += naming(context.seed, context.config.size).waves
-    return heard(waves[:n] if len(waves) > n else waves)
+    return utterance_names(waves[:n] if len(waves) > n else waves)
 
 
-def heard(waves: list[np.ndarray]) -> np.ndarray:
+def utterance_names(waves: list[np.ndarray]) -> np.ndarray:
     """Names of utterances of any lengths, int64 [N]."""
     return np.concatenate([identities({"wave": wave[None]}) for wave in waves])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from devmind.acting import Actor, is_rolling, observations, returns, rollout, scripted, still
+from devmind.acting import Actor, constant_policy, is_rolling, observations, returns, rollout, still
 from devmind.acting.rollout import watching
 from devmind.agent.batch import collate_tick
 from devmind.testing import LampRules, tiny_agent
@@ -77,7 +77,7 @@ def test_observations_takes_no_step_after_the_last_one() -> None:
     assert np.array_equal(shown[-1]["board"], world.observe()["board"])
     assert [len(list(observations(lamps(), n))) for n in (1, 2)] == [1, 2]
     command = np.full((3, 2), 0.5, np.float32)
-    assert np.array_equal(scripted(command, "lean")({}, np.ones(3, bool))["lean"], command)
+    assert np.array_equal(constant_policy(command, "lean")({}, np.ones(3, bool))["lean"], command)
 
 
 def test_is_rolling_is_true_only_while_a_rollout_steps_the_world() -> None:

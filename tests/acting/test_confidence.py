@@ -24,9 +24,9 @@ from devmind.acting.confidence import (
     back,
     lesson_pictures,
     measure,
-    mirrored,
+    mirror_output,
     overlay_evidence,
-    pooled,
+    pool_features,
     read_confidence,
     seal_confidence,
     share_by_agreement,
@@ -37,7 +37,7 @@ from devmind.agent.batch import clip
 from devmind.agent.taps import Percepts
 from devmind.errors import CheckpointError
 from devmind.live.remembering.made_pictures import THINGS, picture_example, tiles
-from devmind.raised import FOLDER, raised
+from devmind.raised import FOLDER, raised_agents
 from devmind.sessions.pictures import fovea
 from devmind.testing import tiny_agent
 from stages.reflex import parts
@@ -106,7 +106,7 @@ def test_rightness_of_known_overlays_has_its_known_value() -> None:
 def test_mirrored_output_equals_the_output_of_mirrored_pictures(agent: Agent) -> None:
     before, sight, _, _ = true_rooms(10)
     flipped = look_at(agent, np.ascontiguousarray(before[:, :, ::-1]), np.ascontiguousarray(sight[:, :, ::-1]))
-    found = mirrored(agent, "scene", look_at(agent, before, sight))
+    found = mirror_output(agent, "scene", look_at(agent, before, sight))
     assert found is not None
     with torch.no_grad():
         wanted = agent.run_heads(["scene"], flipped.seen)["scene"]
@@ -195,7 +195,7 @@ def test_confidence_is_kept_with_the_agent_and_holds_for_its_eye_alone(
 
 
 def test_every_packaged_agent_brings_its_confidence() -> None:
-    for name, folder in raised().items():
+    for name, folder in raised_agents().items():
         found = read_confidence(folder, Agent.from_pretrained(folder))
         assert found is not None, name
         assert found.shares.keys() == {"boxes", "masks", "depth"}, name
@@ -220,8 +220,8 @@ def test_distance_from_lessons_is_that_of_their_gaussian() -> None:
 
 def test_picture_is_unlike_lessons_beyond_the_bound_alone(agent: Agent) -> None:
     pictures = np.random.default_rng(2).integers(0, 255, (40, 64, 64, 3)).astype(np.uint8)
-    features = pooled(agent, pictures)
-    assert np.allclose(features[3], pooled(agent, pictures[3:4])[0], atol=1e-5), "alone as among others"
+    features = pool_features(agent, pictures)
+    assert np.allclose(features[3], pool_features(agent, pictures[3:4])[0], atol=1e-5), "alone as among others"
     density = LessonDensity.of(features, [features])
     grey = np.full((64, 64, 3), 128, np.uint8)
     assert density.is_unlike(agent, grey)
@@ -335,7 +335,7 @@ def test_pictures_from_elsewhere_are_told_from_unused_rooms(monkeypatch: pytest.
         rates = [float((by.distance(features(one)) > by.bound).mean()) for one in (*unused, *elsewhere.values())]
         return rates[: len(unused)], dict(zip(elsewhere, rates[len(unused) :], strict=True))
 
-    false_alarms, found = flagged(lambda pictures: pooled(agent, pictures), density)
+    false_alarms, found = flagged(lambda pictures: pool_features(agent, pictures), density)
     assert max(false_alarms) <= 0.05, false_alarms
     assert np.mean(list(found.values())) >= 0.95, found
     assert min(found.values()) >= 0.85, found

@@ -19,7 +19,7 @@ from devmind.agent.config import AgentConfig
 from devmind.agent.describing import describe
 from devmind.agent.text import END, NOTHING, TextEncoder, add_text, from_bytes, page_nats, text_loss
 from devmind.agent.vocabulary import load_pieces, make_vocabulary
-from devmind.agent.writing import STOPS, Writer, answered, write
+from devmind.agent.writing import STOPS, Writer, answer_questions, write
 from devmind.errors import ConfigError, MomentError, PluginError
 from devmind.moment import Moment
 from devmind.testing.laws import ATOL
@@ -179,7 +179,7 @@ def test_confidence_of_a_writer_is_the_probability_of_its_tokens(small_agent: Ca
     begun = page.shape[1] - written.shape[1]
     each = told[torch.arange(begun - 1, page.shape[1] - 1), page[0, begun:]]
     torch.testing.assert_close(torch.cat(writer.sure), each, atol=1e-4, rtol=1e-3)
-    (text,), (sure,) = answered(agent, asked, 5)
+    (text,), (sure,) = answer_questions(agent, asked, 5)
     ends = [at + 1 for at, byte in enumerate(written[0].tolist()) if byte in STOPS.encode()]
     said = written[:, : min(ends, default=5)]
     assert text == agent.encoder("text").decode(said)[0]
@@ -200,12 +200,12 @@ def test_an_answer_ends_behind_its_first_stop(
     table.data.mul_(letters)
     texts = [f"{word} is it?" for word in ("what", "who", "where", "how big", "which", "whose", "when", "why")]
     asked = collate_tick({"text": texts}, np.ones(len(texts), bool))
-    whole, _ = answered(agent, asked, 12)
+    whole, _ = answer_questions(agent, asked, 12)
     assert [len(text) for text in whole] == [12] * len(texts)
     at, row = max((text.index(byte), row) for row, text in enumerate(whole) for byte in text[:-1])
     stop = whole[row][at]
     monkeypatch.setattr("devmind.agent.writing.STOPS", stop)
-    texts, sure = answered(agent, asked, 12)
+    texts, sure = answer_questions(agent, asked, 12)
     assert texts == [text[: text.index(stop) + 1] if stop in text else text for text in whole]
     assert len(texts[row]) < len(whole[row])
     assert all(0 < one < 1 for one in sure)

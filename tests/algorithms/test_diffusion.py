@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from devmind.algorithms.diffusion import SCHEDULERS, HybridDenoiser, HybridPipeline, MaskedTokens, make_scheduler
-from devmind.algorithms.diffusion.schedules import gumbel, noised, noised_to_teach
+from devmind.algorithms.diffusion.schedules import add_noise, gumbel, noised_to_teach
 from devmind.errors import CheckpointError, ConfigError
 
 HORIZON, LENGTH = 8, 4
@@ -250,7 +250,7 @@ def test_solvers_add_the_noise_of_ddim_at_any_number_of_steps(name: str, steps: 
     if steps:
         solver.set_timesteps(steps)
     noise, index = torch.zeros(50, 1), torch.arange(50)
-    both = [noised(one, clean, noise, index)[0] for one in (make_scheduler("ddim", 50), solver)]
+    both = [add_noise(one, clean, noise, index)[0] for one in (make_scheduler("ddim", 50), solver)]
     assert torch.equal(*both)
 
 

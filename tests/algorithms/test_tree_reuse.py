@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from devmind.algorithms.tree_search import Found, Nodes, Roots, Tree, begun, gumbel_search, rerooted
+from devmind.algorithms.tree_search import Found, Nodes, Roots, Tree, begin_trees, gumbel_search, reroot
 from devmind.errors import ConfigError
 from devmind.seeding import numpy_rng
 from tests.algorithms.test_golden_trees import CASES
@@ -82,9 +82,9 @@ def test_rerooted_tree_equals_the_subtree_below_the_child(bounds) -> None:
         kept, size = [before.copy() for before in found.tree.nodes], found.tree.size.copy()
         for action in range(ACTIONS):
             actions = (action + np.arange(3)) % ACTIONS
-            new = rerooted(found.tree, actions)
+            new = reroot(found.tree, actions)
             nodes += check_subtrees(found.tree, new, actions)
-            further = rerooted(new, actions[::-1])  # re-rooted again: the subtree below an answer
+            further = reroot(new, actions[::-1])  # re-rooted again: the subtree below an answer
             nodes += check_subtrees(new, further, actions[::-1])
         for name, before, after in zip(Nodes._fields, kept, found.tree.nodes, strict=True):
             np.testing.assert_array_equal(after, before, name)
@@ -95,7 +95,7 @@ def test_rerooted_tree_equals_the_subtree_below_the_child(bounds) -> None:
 @pytest.mark.parametrize("case", CASES, ids=["one player", "two players"])
 def test_rerooted_tree_has_the_numbers_of_mctx_below_the_child(case) -> None:
     found, theirs = golden(case), {name: np.array(array) for name, array in case["tree"].items()}
-    new = rerooted(found.tree, found.action)
+    new = reroot(found.tree, found.action)
     assert (new.size > 1).any()
     for row, action in enumerate(found.action):
         waiting = [(int(theirs["children_index"][row, 0, action]), 0)]
@@ -116,22 +116,22 @@ def test_illegal_or_unvisited_child_gives_an_empty_tree() -> None:
     illegal = int(np.flatnonzero(~legal)[0])
     never = int(np.flatnonzero(legal & (found.visits[0] == 0))[0])
     tried = int(found.visits[2].argmax())
-    new = rerooted(found.tree, np.array([illegal, never, tried]))
+    new = reroot(found.tree, np.array([illegal, never, tried]))
     assert new.size.tolist() == [0, 0, 1]
     assert not new.nodes.visits[:2].any()
     assert (new.nodes.child[:2] == -1).all()
     assert not new.nodes.legal[:2].any()
-    assert rerooted(new, np.array([0, 1, 2])).size.tolist() == [0, 0, 0]
+    assert reroot(new, np.array([0, 1, 2])).size.tolist() == [0, 0, 0]
     for actions in ([0, 1], [0, 1, ACTIONS], [-1, 0, 0]):
         with pytest.raises(ConfigError, match="one action from 0 to 3 for each of the 3; got"):
-            rerooted(found.tree, np.array(actions))
+            reroot(found.tree, np.array(actions))
 
 
 def test_continued_search_adds_its_simulations_to_the_visits() -> None:
     for seed in range(6):
         game, found = grown(seed, bounds=None)
         actions = goes_on(found)
-        tree = rerooted(found.tree, actions)
+        tree = reroot(found.tree, actions)
         before = tree.nodes.visits[:, 0].copy()
         assert (before > 1).any()
         size, roots = tree.size.copy(), at(game, found.tree, actions)
@@ -148,7 +148,7 @@ def test_continued_search_adds_its_simulations_to_the_visits() -> None:
 def test_empty_tree_beside_a_kept_one_is_searched_as_a_new_tree() -> None:
     game, found = grown(1, simulations=12)
     actions = goes_on(found)
-    tree = rerooted(found.tree, actions)
+    tree = reroot(found.tree, actions)
     empty = replace(tree, size=tree.size.copy(), nodes=Nodes(*(array.copy() for array in tree.nodes)))
     empty.size[1] = 0
     roots = at(game, found.tree, actions)
@@ -165,7 +165,7 @@ def test_continued_search_keeps_proofs_and_proves_the_true_value() -> None:
     for seed in range(12):
         game, found = grown(seed, simulations=60, batch=1)
         actions = goes_on(found)
-        roots, tree = at(game, found.tree, actions), rerooted(found.tree, actions)
+        roots, tree = at(game, found.tree, actions), reroot(found.tree, actions)
         state = int(roots.states.at[0])
         game.calls.clear()
         further = gumbel_search(roots, game.expand, 2000, bounds=BOUNDS, tree=tree)
@@ -186,9 +186,9 @@ def test_tree_of_another_search_is_refused() -> None:
     game, found = grown(3)
     roots, tree = game.roots(3), found.tree
     with pytest.raises(ConfigError, match=r"its own bounds, \(-1.0, 1.0\); got None"):
-        begun(roots, 4, None, tree)
+        begin_trees(roots, 4, None, tree)
     with pytest.raises(ConfigError, match=r"each of the roots', \[2, 4\]; got one of \[3, 4\]"):
-        begun(game.roots(2), 4, BOUNDS, tree)
+        begin_trees(game.roots(2), 4, BOUNDS, tree)
     legal = roots.legal.copy()
     legal[1] = ~legal[1]
     with pytest.raises(ConfigError, match="tree of row 1 has other legal actions at its root"):

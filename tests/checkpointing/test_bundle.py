@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from devmind.checkpointing import bundle
 from devmind.checkpointing.bundle import load, newest, retire, save
 from devmind.checkpointing.folders import verify
-from devmind.checkpointing.nested import join, split
+from devmind.checkpointing.nested import join, split_tensors
 from devmind.errors import CheckpointError
 
 
@@ -48,7 +48,7 @@ states = st.recursive(
 @given(states)
 @settings(max_examples=150, deadline=None)
 def test_split_and_join_are_inverse_through_json(state: Any) -> None:
-    tree, tensors = split(state)
+    tree, tensors = split_tensors(state)
     assert same(join(json.loads(json.dumps(tree, allow_nan=False)), tensors), state)
 
 
@@ -102,7 +102,7 @@ def test_save_and_load_preserve_every_kind_of_value(tmp_path: Path) -> None:
 
 
 def test_subclasses_load_as_their_base_type() -> None:
-    tree, tensors = split({"lr": np.float64(0.1), "od": OrderedDict(a=1), "shape": torch.zeros(2, 3).shape})
+    tree, tensors = split_tensors({"lr": np.float64(0.1), "od": OrderedDict(a=1), "shape": torch.zeros(2, 3).shape})
     assert same(join(tree, tensors), {"lr": 0.1, "od": {"a": 1}, "shape": (2, 3)})
 
 

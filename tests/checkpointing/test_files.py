@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from devmind.checkpointing.files import explained, sha256, write_atomically
+from devmind.checkpointing.files import explain_os_errors, sha256, write_atomically
 from devmind.checkpointing.milestones import newest_milestone
 from devmind.errors import CheckpointError
 
@@ -55,7 +55,7 @@ def test_error_names_a_file_that_stands_for_a_folder(tmp_path: Path) -> None:
 
 def test_explained_recognises_a_full_disk_in_a_safetensors_error(tmp_path: Path) -> None:
     text = "Error while serializing: I/O error: No space left on device (os error 28)"
-    with pytest.raises(CheckpointError, match="disk is full"), explained(tmp_path):
+    with pytest.raises(CheckpointError, match="disk is full"), explain_os_errors(tmp_path):
         raise SafetensorError(text)
 
 
@@ -66,7 +66,7 @@ def test_explained_reports_a_file_over_the_size_limit(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
     try:
-        with pytest.raises(CheckpointError, match="too large"), explained(tmp_path):
+        with pytest.raises(CheckpointError, match="too large"), explain_os_errors(tmp_path):
             save_file({"x": torch.zeros(1 << 16)}, tmp_path / "x.safetensors")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

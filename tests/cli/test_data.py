@@ -27,9 +27,9 @@ from devmind.errors import DevmindError, ExamError
 from devmind.sessions.spoken import clips
 from devmind.sessions.written import has_pictures, pictures
 from stages.language.read.corpus import corpus
-from stages.reasoning.connect4.positions import judged
+from stages.reasoning.connect4.positions import rated_positions
 from stages.reasoning.sliding.exam import FIFTEEN_FILE
-from stages.voice.sounds.recorded import recorded
+from stages.voice.sounds.recorded import read_recordings
 
 
 def packed(files: Mapping[str, bytes], top: str = "repository-abc123") -> bytes:
@@ -191,10 +191,10 @@ def test_layout_is_what_the_stages_read(tmp_path: Path) -> None:
     assert kinds_in(tmp_path) == list(LAYOUT)
     assert has_pictures(tmp_path)
     assert clips(tmp_path) is not None
-    assert recorded(tmp_path) is not None
+    assert read_recordings(tmp_path) is not None
     context = SimpleNamespace(data=tmp_path, config=RunConfig())
     assert corpus(cast(Any, context)).source == "own.txt"
-    assert judged(tmp_path, 1, 0)[0].name == "L2_R2"
+    assert rated_positions(tmp_path, 1, 0)[0].name == "L2_R2"
     assert (tmp_path / FIFTEEN_FILE).is_file()
 
 
@@ -217,14 +217,14 @@ def test_capitals_and_a_macs_companions_change_nothing(tmp_path: Path) -> None:
     assert again is not None
     assert np.array_equal(again.waves, read.waves)
     assert list(again.speakers) == list(read.speakers)
-    sounds, other_sounds = recorded(tmp_path), recorded(other)
+    sounds, other_sounds = read_recordings(tmp_path), read_recordings(other)
     assert sounds is not None
     assert other_sounds is not None
     assert list(other_sounds.sources) == list(sounds.sources)
     assert len(pictures(other).labels) == len(pictures(tmp_path).labels)
     context = SimpleNamespace(data=other, config=RunConfig())
     assert corpus(cast(Any, context)).source == "own.TXT"
-    assert judged(other, 1, 0)[0].name == "L2_R2"
+    assert rated_positions(other, 1, 0)[0].name == "L2_R2"
     companions = tmp_path.with_name("companions")
     (companions / "images").mkdir(parents=True)
     (companions / "images" / "._mine.npz").write_bytes(b"\0\5\x16\7")

@@ -18,13 +18,13 @@ import yaml
 import devmind as package
 from devmind import plugins
 from devmind.cli import house, live_checks, machine, reference, show
-from devmind.config import RunConfig, known_keys, load, named
+from devmind.config import RunConfig, config_names, known_keys, load
 from devmind.moment import Action, Moment
 
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.mark.parametrize("name", named())
+@pytest.mark.parametrize("name", config_names())
 def test_config_show_prints_yaml_of_the_same_configuration(devmind: Any, tmp_path: Path, name: str) -> None:
     output = devmind("config", "show", name, "--set", "exam.holdout=theo").output
     assert RunConfig.model_validate(yaml.safe_load(output) | {"loggers": ("csv",)}).exam.holdout == "theo"
@@ -33,10 +33,10 @@ def test_config_show_prints_yaml_of_the_same_configuration(devmind: Any, tmp_pat
 
 
 def test_config_explain_names_every_key_and_the_origin_of_its_value(devmind: Any) -> None:
-    from devmind.cli.config import explained
+    from devmind.cli.config import explain_keys
 
     sets = ["exam.bootstrap=500", "lessons.watch.steps=9"]
-    rows = {key: rest for key, *rest in explained(load("tiny", sets=sets), "tiny", sets)}
+    rows = {key: rest for key, *rest in explain_keys(load("tiny", sets=sets), "tiny", sets)}
     assert {key.replace("watch", "NAME") for key in rows} == set(known_keys())
     assert rows["exam.bootstrap"][:2] == ["500", "--set"]
     assert rows["exam.bootstrap"][2].endswith("(default 2000)")
@@ -45,10 +45,10 @@ def test_config_explain_names_every_key_and_the_origin_of_its_value(devmind: Any
     assert rows["size"][:2] == ["tiny", "tiny.yaml"]
     assert rows["precision"][:2] == ["32-true", "default"]
     for sets in (["exam={bootstrap: 300}"], ["exam.bootstrap=200", "exam={bootstrap: 300}"]):
-        rows = {key: rest for key, *rest in explained(load("tiny", sets=sets), "tiny", sets)}
+        rows = {key: rest for key, *rest in explain_keys(load("tiny", sets=sets), "tiny", sets)}
         assert rows["exam.bootstrap"][:2] == ["300", "--set"]
     emptied = ["lessons={}", "lessons.watch.steps=5"]
-    rows = {key: rest for key, *rest in explained(load("tiny", sets=emptied), "tiny", emptied)}
+    rows = {key: rest for key, *rest in explain_keys(load("tiny", sets=emptied), "tiny", emptied)}
     assert rows["lessons.watch.steps"][:2] == ["5", "--set"]
     output = devmind("config", "show", "child", "--explain").output
     assert "child.yaml" in output

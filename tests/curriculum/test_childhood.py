@@ -16,7 +16,7 @@ from devmind.curriculum.exam import Exam
 from devmind.curriculum.journal import Journal
 from devmind.errors import ConfigError, ExamError
 from devmind.live.ages import ages
-from devmind.raised import raised as packed
+from devmind.raised import raised_agents as packed
 from tests.curriculum import attack, short
 from tests.curriculum.lamp_stage import LampStage
 

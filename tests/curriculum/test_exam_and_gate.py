@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from devmind.curriculum.ablation import differences
-from devmind.curriculum.exam import Measure, bootstrap, expanded, retention, unpaired, wilson
+from devmind.curriculum.exam import Measure, bootstrap, bootstrap_percentiles, retention, unpaired_change, wilson
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.errors import ExamError
 
@@ -346,9 +346,9 @@ def test_percentiles_of_few_units_are_those_of_students_quantiles() -> None:
     # Student's quantiles at 11 and 3 degrees of freedom, by a variance that divides by n instead of n - 1.
     for n, quantile in ((12, 2.20099), (4, 3.18245)):
         tail = NormalDist().cdf(-quantile * (n / (n - 1)) ** 0.5)
-        assert expanded(n) == pytest.approx((tail, 1 - tail), rel=1e-3)
-    assert expanded(1) == (0.025, 0.975)
-    assert expanded(10**6) == pytest.approx((0.025, 0.975), abs=1e-5)
+        assert bootstrap_percentiles(n) == pytest.approx((tail, 1 - tail), rel=1e-3)
+    assert bootstrap_percentiles(1) == (0.025, 0.975)
+    assert bootstrap_percentiles(10**6) == pytest.approx((0.025, 0.975), abs=1e-5)
 
 
 def test_of_unpaired_measures_the_one_of_fewer_groups_says_how_far_out_the_bounds_lie() -> None:
@@ -356,7 +356,7 @@ def test_of_unpaired_measures_the_one_of_fewer_groups_says_how_far_out_the_bound
     four = replace(many, values=np.repeat([0.1, 0.3, 0.5, 0.7], 25), groups=np.repeat(np.arange(4), 25))
     for before, after, change in ((many, four, 0.4), (four, many, -0.4)):
         # So few groups are resampled to nothing further out than the outermost of them.
-        found = unpaired(before, after, lambda measure: measure.values, 5000, "few")
+        found = unpaired_change(before, after, lambda measure: measure.values, 5000, "few")
         assert found == pytest.approx((change, change - 0.3, change + 0.3), abs=1e-9)
 
 

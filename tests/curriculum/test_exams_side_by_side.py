@@ -22,7 +22,7 @@ from devmind.agent.config import AgentConfig
 from devmind.curriculum import results, run_exams, side_by_side
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.side_by_side import Due, Held, exam_folder, hold, hold_all, hold_in
+from devmind.curriculum.side_by_side import ExamResult, ExamTask, exam_folder, hold, hold_all, hold_in
 from devmind.curriculum.stage import Context
 from devmind.curriculum.start import make_context
 from devmind.errors import ExamError
@@ -67,8 +67,12 @@ def waiting(folder: Path) -> int:
 
 
 def test_workers_give_the_measures_of_this_process(agent: Agent, context: Context) -> None:
-    dues = [Due(STAGE, "lamps-lit"), Due(STAGE, "threads"), Due(STAGE, "lamps-lit", hold_one(agent, context))]
-    begun: list[Due] = []
+    dues = [
+        ExamTask(STAGE, "lamps-lit"),
+        ExamTask(STAGE, "threads"),
+        ExamTask(STAGE, "lamps-lit", hold_one(agent, context)),
+    ]
+    begun: list[ExamTask] = []
     found = list(hold_in(2, dues, agent, context, begun.append))
     assert begun == dues
     assert len(found) == 3
@@ -84,24 +88,24 @@ def test_workers_give_the_measures_of_this_process(agent: Agent, context: Contex
 
 
 def hold_one(agent: Agent, context: Context) -> dict[str, Measure]:
-    return hold(Due(STAGE, "lamps-lit"), agent, context).measures
+    return hold(ExamTask(STAGE, "lamps-lit"), agent, context).measures
 
 
 def test_error_of_an_exam_arrives(agent: Agent, context: Context) -> None:
     with pytest.raises(ExamError, match="no recordings to ask about"):
-        list(hold_in(1, [Due(STAGE, "refuses")], agent, context, lambda due: None))
+        list(hold_in(1, [ExamTask(STAGE, "refuses")], agent, context, lambda due: None))
 
 
 def test_worker_that_dies_is_a_sentence(agent: Agent, context: Context) -> None:
     with pytest.raises(ExamError, match="ended without a result; perhaps there was too little memory"):
-        list(hold_in(1, [Due(STAGE, "dies")], agent, context, lambda due: None))
+        list(hold_in(1, [ExamTask(STAGE, "dies")], agent, context, lambda due: None))
 
 
 @pytest.mark.slow
 def test_run_whose_worker_was_killed_goes_on_with_the_exams_left(
     agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def in_workers(dues: list[Due], agent: Agent, context: Context, begins: Callable[[Due], None]) -> Any:
+    def in_workers(dues: list[ExamTask], agent: Agent, context: Context, begins: Callable[[ExamTask], None]) -> Any:
         held_now.extend(due.skill for due in dues)
         return hold_in(len(dues), dues, agent, context, begins)
 
@@ -131,7 +135,7 @@ def test_run_whose_worker_was_killed_goes_on_with_the_exams_left(
 
 @pytest.mark.slow
 def test_workers_end_with_the_iterator(agent: Agent, context: Context) -> None:
-    dues = hold_in(2, [Due(STAGE, "waits"), Due(STAGE, "lamps-lit")], agent, context, lambda due: None)
+    dues = hold_in(2, [ExamTask(STAGE, "waits"), ExamTask(STAGE, "lamps-lit")], agent, context, lambda due: None)
     assert next(dues)[0].skill == "lamps-lit"
     worker = waiting(context.out)
     dues.close()  # type: ignore[attr-defined]
@@ -205,12 +209,12 @@ def test_where_exams_are_held(
     size: str, device: str, threads: int, memory_gb: float, processes: int,
 ) -> None:  # fmt: skip
     used: list[int] = []
-    monkeypatch.setattr(side_by_side, "hold", lambda due, *rest: Held({}, 0, 0))
+    monkeypatch.setattr(side_by_side, "hold", lambda due, *rest: ExamResult({}, 0, 0))
     monkeypatch.setattr(side_by_side, "hold_in", lambda workers, dues, *rest: used.append(workers) or [])
     monkeypatch.setattr(side_by_side, "_memory_gb", lambda: memory_gb)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     where = replace(context, device=device, config=context.config.model_copy(update={"size": size}))
-    held = list(hold_all([Due(STAGE, "lamps-lit")] * 3, agent, where))
+    held = list(hold_all([ExamTask(STAGE, "lamps-lit")] * 3, agent, where))
     assert (len(held), used) == ((0, [processes]) if processes else (3, []))
 
 

@@ -16,10 +16,10 @@ from devmind.curriculum.exam import Exam
 from devmind.curriculum.examining import examine_skill
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.machine import step_s
-from devmind.curriculum.rehearsal import mixed
+from devmind.curriculum.rehearsal import mix_rehearsal
 from devmind.curriculum.runner import run_stage
 from devmind.curriculum.stage import Batches, Lesson, check_lessons
-from devmind.curriculum.start import admitted, load_stage, starting_agent
+from devmind.curriculum.start import admit_stage, load_stage, starting_agent
 from devmind.errors import ConfigError, ExamError, PluginError
 from devmind.learners.gradient import GradientLearner, gradient_lesson
 from devmind.learners.policy import Drill
@@ -211,7 +211,7 @@ def test_lesson_of_fewer_batches_than_steps_is_refused(tmp_path):
     lesson = LampStage().lessons(tiny_context(tmp_path))[0]
     short = replace(lesson, make_batches=lambda agent, context, steps: Batches(lambda update: None, 2))
     with pytest.raises(ConfigError, match="'one' makes 2 batches for 12 steps"):
-        mixed(short, lamp_learner(("heads.",)), tiny_context(tmp_path), 12, (), 0)
+        mix_rehearsal(short, lamp_learner(("heads.",)), tiny_context(tmp_path), 12, (), 0)
 
 
 def test_lesson_without_steps_for_a_size_is_refused(tmp_path):
@@ -261,10 +261,10 @@ def test_admission_that_does_not_look_is_told_apart():
     """Regression: the exam of such a stage asked for another name of the part."""
     agent, stage = tiny_agent(), LampStage()
     stage.admit = lambda agent: agent.add_encoder("body", stage="lamps")
-    assert "body" in admitted(stage, agent).encoders
+    assert "body" in admit_stage(stage, agent).encoders
     stage.admit(agent)
     with pytest.raises(PluginError, match="`admit` must add only what is not there yet"):
-        admitted(stage, agent)
+        admit_stage(stage, agent)
 
 
 @pytest.mark.parametrize("name", ["values", "type", "train"])

@@ -265,7 +265,7 @@ def test_forecast_names_few_gates(tmp_path, speeds, capsys):
     ],
 )
 def test_forecast_is_printed(tmp_path, speeds, capsys, monkeypatch, changes, saved, sentences):
-    monkeypatch.setattr(plan, "measured", lambda device: machine.Machine("cpu", 2, 2, 31.2))
+    monkeypatch.setattr(plan, "measure_machine", lambda device: machine.Machine("cpu", 2, 2, 31.2))
     context = Context(config(**changes), 0, "cpu", tmp_path, None)
     made = begun(LampStage(), context)
     if saved:

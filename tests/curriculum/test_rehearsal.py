@@ -10,7 +10,7 @@ from torch import nn
 from devmind.agent.config import AgentConfig
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.plan import LessonPlan
-from devmind.curriculum.rehearsal import mixed, rehearsals, rehearsed_by, settled, unrehearsed_why
+from devmind.curriculum.rehearsal import mix_rehearsal, rehearsal_rate, rehearsals, rehearsed_by, unrehearsed_why
 from devmind.curriculum.stage import ROWS_SHARE, Batches, Learner, Lesson, Rehearsed
 from devmind.curriculum.teaching import LessonModule, position, teach
 from devmind.errors import ConfigError
@@ -68,7 +68,9 @@ def told(tmp_path):
     def tell(lesson, before, earlier, steps):
         every = rehearsals(lesson, before, earlier, agent, context)
         given = []
-        for batch in mixed(lesson, lesson.make_learner(agent, context), context, steps, every, lesson.rehearsal_every):
+        for batch in mix_rehearsal(
+            lesson, lesson.make_learner(agent, context), context, steps, every, lesson.rehearsal_every
+        ):
             if isinstance(batch, Rehearsed):
                 assert batch.learner.rehearse(batch.batch)[0] == batch.batch[0]  # by the loss of its own lesson
                 batch = batch.batch
@@ -147,7 +149,7 @@ def test_steps_of_a_lesson_exclude_rehearsals(tmp_path):
 
     talk = replace(a_lesson("talk", 5), make_batches=batches)
     every = rehearsals(talk, (), [Earlier()], agent, context)
-    stream = mixed(talk, talk.make_learner(agent, context), context, 13, every, 4)
+    stream = mix_rehearsal(talk, talk.make_learner(agent, context), context, 13, every, 4)
     assert (len(stream), met) == (17, [13])
     assert [stream.own_steps(updates) for updates in range(9)] == [0, 1, 2, 3, 3, 4, 5, 6, 6]
 
@@ -185,7 +187,7 @@ def test_kept_batches_are_made_once_per_run_and_repeated(tmp_path):
     for name in ("talk", "sing"):
         talk = a_lesson(name, 5)
         every = rehearsals(talk, (), [Stage()], agent, context, kept)
-        stream = mixed(talk, talk.make_learner(agent, context), context, 12, every, 4)
+        stream = mix_rehearsal(talk, talk.make_learner(agent, context), context, 12, every, 4)
         stream.load_state_dict({"update": 3})
         assert [batch.batch for batch in stream if isinstance(batch, Rehearsed)] == [10, 11, 12, 10]
     assert made == [10, 11, 12]
@@ -210,8 +212,8 @@ def test_run_goes_on_through_the_rehearsals_of_its_lessons_and_attempts(tmp_path
         for at, lesson in enumerate(lessons):
             begin = plan.rehearsed(lesson, agent)
             others = rehearsals(lesson, lessons[:at], [Earlier()], agent, context, begin=begin)
-            stream = mixed(lesson, lesson.make_learner(agent, context), context, plan.steps[lesson.name], others, 
-                           plan.every[lesson.name])  # fmt: skip
+            stream = mix_rehearsal(lesson, lesson.make_learner(agent, context), context, plan.steps[lesson.name],
+            others,  plan.every[lesson.name])  # fmt: skip
             for batch in stream:
                 if isinstance(batch, Rehearsed):
                     met.setdefault(batch.batch[0], []).append(batch.batch[1])
@@ -234,7 +236,7 @@ def test_rehearsals_that_begin_later_are_prefetched(tmp_path):
 
     talk, hum = a_lesson("talk", 5, rehearses=("hum",)), replace(a_lesson("hum", 4), make_batches=batches)
     others = rehearsals(talk, [hum], (), agent, context, begin={("", "hum"): 100})
-    stream = mixed(talk, talk.make_learner(agent, context), context, 9, others, 4)
+    stream = mix_rehearsal(talk, talk.make_learner(agent, context), context, 9, others, 4)
     assert [batch.batch for batch in stream if isinstance(batch, Rehearsed)] == [104, 105, 106]
     assert made[:3] == [104, 105, 106]
 
@@ -259,14 +261,14 @@ def test_rehearsal_that_needs_weights_keeps_other_batches_prefetched(tmp_path):
         replace(a_lesson(n, 4), make_batches=batches_of(n, ahead)) for n, ahead in (("hum", False), ("sing", True))
     ]
     every = rehearsals(talk, before, (), agent, context)
-    stream = iter(mixed(talk, talk.make_learner(agent, context), context, 9, every, 4))
+    stream = iter(mix_rehearsal(talk, talk.make_learner(agent, context), context, 9, every, 4))
     given = [next(stream) for _ in range(4)]
     assert given[:3] == [0, 1, 2]
     assert ("hum", 4) in made
     assert ("hum", 5) not in made, "what needs the weights is made when its turn comes"
     rest = list(stream)
     assert [b.batch if isinstance(b, Rehearsed) else b for b in rest] == [3, 4, 5, 4, 6, 7, 8, 5]
-    again = mixed(talk, talk.make_learner(agent, context), context, 9, every, 4)
+    again = mix_rehearsal(talk, talk.make_learner(agent, context), context, 9, every, 4)
     again.load_state_dict({"update": 6})
     assert [b.batch if isinstance(b, Rehearsed) else b for b in again] == [5, 4, 6, 7, 8, 5]
 
@@ -279,7 +281,7 @@ def test_rehearsal_that_needs_weights_keeps_other_batches_prefetched(tmp_path):
 def test_rehearsals_take_at_most_a_fifth_of_the_time(wish, own, other, every):
     talk = replace(a_lesson("talk", 5, rehearsal_every=wish), minutes=5 * own)
     others = [replace(a_lesson("hum", 4), minutes=4 * share * other, rehearsal_cost=1.0) for share in (0.5, 1.5)]
-    found, share = settled(talk, others)
+    found, share = rehearsal_rate(talk, others)
     assert found == every
     assert share == (pytest.approx(other / (other + (found - 1) * own)) if found else 0)
     assert share <= 0.2 + 1e-9
@@ -288,9 +290,9 @@ def test_rehearsals_take_at_most_a_fifth_of_the_time(wish, own, other, every):
 def test_lesson_can_lift_the_limit_on_rehearsals():
     dear = replace(a_lesson("hum", 4), minutes=400.0)
     talk = replace(a_lesson("talk", 5, rehearsal_every=3), minutes=5.0)
-    assert settled(replace(talk, rehearsal_share=1.0), [dear])[0] == 3
-    assert settled(replace(talk, minutes=0.0), [dear]) == (3, 0.0), "who tells no minutes cannot be compared"
-    assert settled(talk, ()) == (0, 0.0)
+    assert rehearsal_rate(replace(talk, rehearsal_share=1.0), [dear])[0] == 3
+    assert rehearsal_rate(replace(talk, minutes=0.0), [dear]) == (3, 0.0), "who tells no minutes cannot be compared"
+    assert rehearsal_rate(talk, ()) == (0, 0.0)
 
 
 class Pupil(nn.Module):

@@ -18,14 +18,14 @@ from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
 from devmind.agent.saving import seal
 from devmind.checkpointing import bundle
-from devmind.checkpointing.lock import locked
+from devmind.checkpointing.lock import lock_folder
 from devmind.config import load
 from devmind.curriculum import pinned, runner, stage_run
 from devmind.curriculum.finished import check_same_run, found_path, identity
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.start import gate_passed
 from devmind.errors import CheckpointError, ConfigError
-from devmind.raised import raised as packed
+from devmind.raised import raised_agents as packed
 from tests.curriculum.lamp_stage import LampStage
 
 
@@ -93,7 +93,7 @@ def test_recorded_number_of_threads_is_used_on_any_number_of_cores(killed, monke
 
 def test_every_checkpoint_names_the_inputs_of_its_run(killed):
     saved = bundle.load(bundle.newest(killed / "checkpoints"))
-    assert saved["run"] == pinned.pinned(Journal(killed / "journal.jsonl"))
+    assert saved["run"] == pinned.pinned_settings(Journal(killed / "journal.jsonl"))
     assert {"threads", "versions", "device", "data", "sessions"} <= set(saved["run"])
 
 
@@ -373,7 +373,7 @@ def test_second_process_in_a_folder_is_refused_and_a_killed_one_leaves_no_lock(t
     finally:
         os.kill(holder.pid, signal.SIGKILL)
         holder.wait()
-    with locked(tmp_path / "run"):
+    with lock_folder(tmp_path / "run"):
         pass
     assert not (tmp_path / "run" / "journal.jsonl").exists()
 

@@ -23,7 +23,7 @@ from devmind.curriculum.journal import Journal
 from devmind.curriculum.plan import LessonPlan
 from devmind.curriculum.sleep import Slept, load_state, prune, save_state, sleep
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.curriculum.teaching import Taught
+from devmind.curriculum.teaching import LessonResult
 from devmind.errors import CheckpointError, ConfigError, StoreError
 from devmind.learners.replay import Replay, candidates, questions
 from devmind.learners.sleeping import SleepLearner, heads_to_sleep
@@ -120,16 +120,16 @@ def test_each_night_rehearses_other_batches_than_the_nights_before(
     """Each night began again at the first ones."""
     begun: list[int] = []
 
-    def noted(plan: LessonPlan, night: Lesson, agent: Agent, **more: object) -> Taught:
+    def noted(plan: LessonPlan, night: Lesson, agent: Agent, **more: object) -> LessonResult:
         plan.earlier = [Rehearsable()]
         begun.append(plan.rehearsed(night, agent)["walking", "walk"])
-        return Taught(1, 0.0, "done", {}, 0, 0.0, {})
+        return LessonResult(1, 0.0, "done", {}, 0, 0.0, {})
 
     monkeypatch.setattr(LessonPlan, "teach", noted)
     consolidated = Reservoir(100, 0)
     for number in range(2):
         place = replace(context, out=context.out / str(number))
-        monkeypatch.setattr(sleeping, "known", lambda replay, agent: np.ones((1, len(replay.ids)), bool))
+        monkeypatch.setattr(sleeping, "known_views", lambda replay, agent: np.ones((1, len(replay.ids)), bool))
         consolidated = sleep(copy.deepcopy(awake), memory, place, steps=5, consolidated=consolidated).consolidated
     assert begun == [0, THINGS]
 

@@ -14,7 +14,7 @@ from devmind.agent.agent import Agent
 from devmind.curriculum import childhood, runner, stage_run
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Context, Lesson
-from devmind.curriculum.untouched import untouched
+from devmind.curriculum.untouched import find_untouched
 from devmind.learners.gradient import GradientLearner, grown_layers, owned_parts
 from devmind.report.results import load
 from devmind.testing import tiny_agent, tiny_context
@@ -129,7 +129,7 @@ def test_untouched_detects_each_kind_of_change(
                 change(agent)
         return agent
 
-    found = untouched(made(before), made(before, behind), APART, [LAMPS], tiny_context(tmp_path))
+    found = find_untouched(made(before), made(before, behind), APART, [LAMPS], tiny_context(tmp_path))
     assert (found is not None) == same
 
 
@@ -140,12 +140,12 @@ def test_new_layers_in_the_path_of_an_earlier_head_count_as_a_change(tmp_path: P
         LAMPS.admit(one)
     APART.admit(agent)
     agent.grow(1, "apart")
-    assert untouched(given, agent, APART, [LAMPS], tiny_context(tmp_path)), "layers that say nothing yet"
+    assert find_untouched(given, agent, APART, [LAMPS], tiny_context(tmp_path)), "layers that say nothing yet"
     with torch.no_grad():
         for name, parameter in agent.named_parameters():
             if name.startswith(grown_layers(agent, {"apart"})):
                 parameter.add_(0.1)
-    assert untouched(given, agent, APART, [LAMPS], tiny_context(tmp_path)) is None
+    assert find_untouched(given, agent, APART, [LAMPS], tiny_context(tmp_path)) is None
 
 
 def test_repeated_stage_counts_as_a_change_for_later_stages(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_repeated_stage_counts_as_a_change_for_later_stages(tmp_path: Path) -> N
             stage.admit(one)
     with torch.no_grad():
         next(p for name, p in agent.named_parameters() if name.startswith("heads.apart-lit")).view(-1)[0] += 1e-6
-    assert untouched(given, agent, APART, [LAMPS], tiny_context(tmp_path)) is None
+    assert find_untouched(given, agent, APART, [LAMPS], tiny_context(tmp_path)) is None
 
 
 def test_standby_head_answers_only_if_it_is_named() -> None:

@@ -8,7 +8,7 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Rehearsed
 from devmind.learners.gradient import GradientLearner
-from devmind.learners.joint import JointLearner, JointLoss, compared
+from devmind.learners.joint import JointLearner, JointLoss, compare_gradients
 from devmind.testing import tiny_agent
 
 
@@ -64,7 +64,7 @@ def test_gradients_are_not_compared_without_shared_parameters() -> None:
 
 
 def test_compared_gives_known_norms_and_cosines() -> None:
-    told = compared({"a": torch.tensor([3.0, 0.0]), "b": torch.tensor([1.0, 1.0]), "c": torch.zeros(2)})
+    told = compare_gradients({"a": torch.tensor([3.0, 0.0]), "b": torch.tensor([1.0, 1.0]), "c": torch.zeros(2)})
     assert float(told["a/gradient norm"]) == 3
     assert float(told["cosine/a with b"]) == pytest.approx(0.5**0.5)
     assert float(told["cosine/a with c"]) == 0

@@ -17,7 +17,7 @@ from devmind.agent.batch import collate_tick
 from devmind.agent.output import Categorical
 from devmind.errors import ConfigError
 from devmind.learners.actor_critics import actor_critic
-from devmind.learners.policy import PolicyLearner, restored, saved_worlds
+from devmind.learners.policy import PolicyLearner, restore_worlds, saved_worlds
 from devmind.learners.ppo import PPO, collect, improve
 from devmind.seeding import numpy_rng
 from devmind.testing import LampRules, tiny_agent, tiny_context
@@ -210,7 +210,7 @@ def test_lasting_rooms_of_the_nursery_go_on_from_a_checkpoint() -> None:
     world, other = (worlds.make("nursery", "orient/empty", seeds) for seeds in ([3, 4], [8, 9]))
     for _ in range(2):
         world.step({"look": np.ones((2, 2))})
-    restored(other, saved_worlds({"look": world})["look"])
+    restore_worlds(other, saved_worlds({"look": world})["look"])
     assert other.state().seed.tolist() == [3, 4]
     assert other.state().tick.tolist() == [2, 2]
     here, there = (one.step({"look": np.full((2, 2), -0.5)})[0] for one in (world, other))

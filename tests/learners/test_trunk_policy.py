@@ -20,7 +20,7 @@ from devmind.learners.actor_critics import TrunkPolicy
 from devmind.learners.gradient import trainable
 from devmind.learners.policy import Drill, PolicyLearner
 from devmind.learners.ppo import PPO, collect
-from devmind.raised import raised
+from devmind.raised import raised_agents
 from devmind.seeding import torch_generator
 from devmind.testing import check_learner, tiny_context
 from devmind.testing.laws import ATOL
@@ -74,7 +74,7 @@ def test_pass_over_rows_equals_stepping() -> None:
 
 
 def test_pass_over_rows_equals_stepping_of_an_agent_with_beliefs() -> None:
-    agent = Agent.from_pretrained(raised()["after-memory"])
+    agent = Agent.from_pretrained(raised_agents()["after-memory"])
     agent.add_head("aim", "head.categorical", effector="choose", options={"classes": 2})
     agent.add_head("aim_value", "head.value")
     agent.eval()

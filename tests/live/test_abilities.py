@@ -14,7 +14,7 @@ from devmind.agent.agent import Agent
 from devmind.errors import PluginError
 from devmind.live.remembering.answering import CANNOT
 from devmind.plugins import Plugin
-from devmind.raised import FOLDER, raised
+from devmind.raised import FOLDER, raised_agents
 from devmind.testing import BrokenLawError, check_ability, tiny_agent
 from stages.language import parts as parts_of_language
 from stages.reflex import parts
@@ -142,7 +142,7 @@ def test_broken_law_of_an_ability_is_named() -> None:
 def test_packaged_agents_keep_their_abilities() -> None:
     life = SimpleNamespace(speaker=None, answers={}, sure=0.7, results=None, is_attended=True)
     wanted = {}
-    for name, folder in {"newborn": FOLDER, "after-voice": raised()["after-voice"]}.items():
+    for name, folder in {"newborn": FOLDER, "after-voice": raised_agents()["after-voice"]}.items():
         agent = Agent.from_pretrained(folder)
         wanted[name] = {plugin.name for plugin in INSTALLED if plugin.load()(life).wants(agent)}
     assert wanted["after-voice"] >= {"sound_direction", "talk", "hear_words", "echo"}

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from devmind.live.ages import ages
-from devmind.raised import FOLDER, raised
+from devmind.raised import FOLDER, raised_agents
 from devmind.testing import tiny_agent
 from stages.reflex import parts
 from tests.agent.conftest import shake
@@ -70,4 +70,4 @@ def test_untrained_age_has_the_weights_before_the_first_lesson(tmp_path: Path) -
 def test_packaged_agent_has_all_its_ages() -> None:
     found = ages(FOLDER)
     assert [age.label for age in found[:2]] == ["before its first lesson", "after reflex"]
-    assert [age.folder for age in found[1:]] == [folder.resolve() for folder in raised().values()]
+    assert [age.folder for age in found[1:]] == [folder.resolve() for folder in raised_agents().values()]

@@ -27,9 +27,9 @@ from devmind.moment import Moment
 from devmind.seeding import exam_seeds
 from devmind.testing import tiny_agent
 from stages.language import parts, talking, taught_words
-from stages.language.converse.asking import drawn
+from stages.language.converse.asking import draw_lives
 from stages.language.name.scenes import THINGS
-from stages.language.new_words.exam import LATER_S, TaughtLives
+from stages.language.new_words.exam import LATER_S, NewWordLives
 from stages.language.new_words.lives import Lives
 from stages.language.parts import RECOGNISED, SIGHT, TEXT, WORDS
 from stages.language.talking import Talk, doubt_of
@@ -44,7 +44,7 @@ N = 8
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lives, np.ndarray]:
     """Lives of the exam, and which of them were never taught what they look at."""
     context = Context(load("tiny"), 0, "cpu", tmp_path_factory.mktemp("out"), worlds.make)
-    return drawn(context, exam_seeds(N, 0, "test"), exam=True)
+    return draw_lives(context, exam_seeds(N, 0, "test"), exam=True)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def undecided(scenes: tuple[Lives, np.ndarray]) -> Agent:
         head.gain.fill_(40.0)
         for _ in range(20):
             head.none.bias.fill_((low + high) / 2)
-            share = TaughtLives(agent, of, untaught=strange).answered([WHAT] * N).asks.mean()
+            share = NewWordLives(agent, of, untaught=strange).answered([WHAT] * N).asks.mean()
             if 0 < share < 1:
                 return agent
             low, high = (low, (low + high) / 2) if share == 1 else ((low + high) / 2, high)
@@ -80,7 +80,7 @@ def taught(agent: Agent, memory: Memory, scenes: tuple[Lives, np.ndarray], row: 
 
 def test_life_asks_about_a_scene_as_in_the_exam(scenes: tuple[Lives, np.ndarray], undecided: Agent) -> None:
     of, strange = scenes
-    examined = TaughtLives(undecided, of, untaught=strange).answered([WHAT] * N)
+    examined = NewWordLives(undecided, of, untaught=strange).answered([WHAT] * N)
     assert 0 < examined.asks.mean() < 1
     for row in range(N):
         now_s = [0.0]
@@ -110,7 +110,7 @@ def test_live_loop_decides_as_the_exam_and_the_page_shows_its_confidence(
     asks: bool, scenes: tuple[Lives, np.ndarray], undecided: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of, strange = scenes
-    examined = TaughtLives(undecided, of, untaught=strange).answered([WHAT] * N)
+    examined = NewWordLives(undecided, of, untaught=strange).answered([WHAT] * N)
     row = int(np.flatnonzero(examined.asks == asks)[0])
     undecided.save_pretrained(tmp_path / "agent")
     looked: list[Doubt] = []

@@ -29,7 +29,7 @@ from devmind.sessions.reader import Session
 from devmind.sessions.recorder import Recorder
 from devmind.sessions.repair import repair
 from devmind.sessions.salvage import Whole, pieces
-from devmind.sessions.turning import asked
+from devmind.sessions.turning import request_path
 from tests.live.test_life import HZ, Home, run
 
 __all__ = ["run"]
@@ -155,7 +155,7 @@ def test_part_without_ticks_between_two_others_hides_nothing(tmp_path: Path) -> 
         for number in range(5):
             recorder.write(moment(number))
             for _ in range(2 if number == 2 else 0):
-                asked(recorder.place[0]).touch()
+                request_path(recorder.place[0]).touch()
                 recorder.turn_if_asked()
         path, identity, last = recorder.place
     assert [len(session) for session in open_parts(tmp_path / "life.mcap")] == [3, 0, 2]
@@ -194,7 +194,7 @@ def test_killed_writer_leaves_no_lock_and_a_living_one_keeps_its_own(tmp_path: P
         done: list[list[str]] = []
         forgetting = threading.Thread(target=lambda: done.append(Pointed(tmp_path).forget([pointer])))
         forgetting.start()
-        while not asked(path).exists():
+        while not request_path(path).exists():
             time.sleep(0.01)
         while forgetting.is_alive():  # the life goes on and first ends the part at its next tick
             number += 1
@@ -222,14 +222,14 @@ def test_without_system_locks_no_clock_tells_a_dead_writer_from_a_living_one(
         cut = tmp_path / "cut.mcap"
         cut.write_bytes(recorder.path.read_bytes())
         set_clock(cut)
-        with turning.held(cut) as file:
+        with turning.hold_recording(cut) as file:
             assert file.read(8) == b"\x89MCAP0\r\n"
         set_clock(recorder.path)
         refused: list[str] = []
 
         def rewrite() -> None:
             try:
-                with turning.held(recorder.path, patience_s=0.1):
+                with turning.hold_recording(recorder.path, patience_s=0.1):
                     pass
             except SessionError as error:
                 refused.append(str(error))

@@ -42,7 +42,7 @@ from devmind.live.virtual import Mailbox, VirtualClock
 from devmind.memory import Entry, Filters, Memory, open_store
 from devmind.memory.stores.sqlite import SqliteStore
 from devmind.moment import Moment
-from devmind.raised import raised
+from devmind.raised import raised_agents
 from devmind.sessions.reader import Session
 from devmind.testing import tiny_agent
 from devmind.worlds.room import Room
@@ -460,7 +460,7 @@ ASKED_OF_OLDER_AGENTS = (
 def test_older_agents_tell_a_visitor_no_nonsense(age: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held_up = next(islice(drawn_room.scene(), 59, None)).astype(np.uint8)
     monkeypatch.setattr(SyntheticCamera, "_frame", lambda self, number, at_s: held_up)
-    with Home(raised()[age], tmp_path) as home:
+    with Home(raised_agents()[age], tmp_path) as home:
         for agent, asked, begins in ASKED_OF_OLDER_AGENTS:
             if agent == age:
                 said = home.life.do("say", {"text": asked})
@@ -684,7 +684,7 @@ def test_pointed_memory_is_shown_with_its_name_and_replays(
     check = check_replay([path], {home.agent.sha256(): home.agent}, payloads.get)
     assert check.passed, [*check.refused, check.first_difference]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("devmind.live.checking.pointed", lambda *of: Pointed(0 if at is None else None, 0.5))
+        patch.setattr("devmind.live.checking.point_at", lambda *of: Pointed(0 if at is None else None, 0.5))
         other = check_replay([path], {home.agent.sha256(): home.agent}, payloads.get)
     assert other.different == len(notes)
     assert other.first_difference is not None

@@ -46,7 +46,7 @@ def taught(agent: Agent, folder: Path) -> None:
     learner.begin(0)
     for step in range(STEPS):
         rows, generator = alike(rng, UTTERANCES, 24), torch.Generator().manual_seed(step)
-        mel, spans = listen.disguised([mels[row] for row in rows], generator, gently=True)
+        mel, spans = listen.disguise([mels[row] for row in rows], generator, gently=True)
         guided = max(0.0, 1.0 - step / (listen.GUIDED * STEPS))
         texts = [shortest.texts[row] for row in rows]
         learner.update({"mel": mel, "spans": spans, "texts": texts, "guided": guided}, step)

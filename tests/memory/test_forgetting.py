@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from devmind.errors import StoreError
 from devmind.memory import Budget, Facts, Key, Memory, Sizes, open_store
-from devmind.memory.forgetting import luck, surplus, values
+from devmind.memory.forgetting import random_factor, surplus, values
 from devmind.moment import Moment
 
 HOUR_S = 3600.0
@@ -37,11 +37,11 @@ def test_value_is_recency_times_importance_times_use() -> None:
 
 
 def test_luck_is_uniform_and_depends_on_the_entrys_number_alone() -> None:
-    found = np.log2(luck(np.arange(1, 20_001)))
+    found = np.log2(random_factor(np.arange(1, 20_001)))
     assert -1 <= found.min() < found.max() < 1
     assert np.abs(np.histogram(found, 10, (-1, 1))[0] - 2000).max() < 200
     assert abs(np.corrcoef(found[1:], found[:-1])[0, 1]) < 0.03
-    np.testing.assert_array_equal(luck(np.array([7, 5])), luck(np.array([5, 7]))[::-1])
+    np.testing.assert_array_equal(random_factor(np.array([7, 5])), random_factor(np.array([5, 7]))[::-1])
 
 
 @given(
@@ -60,7 +60,7 @@ def test_surplus_removes_the_least_valuable_entries_and_no_more_than_needed(
     if not budget.exceeded(sizes):
         assert not len(gone)
         return
-    worth = dict(zip(one.ids.tolist(), values(one, 1e6, budget.half_life_h) * luck(one.ids), strict=True))
+    worth = dict(zip(one.ids.tolist(), values(one, 1e6, budget.half_life_h) * random_factor(one.ids), strict=True))
     stays = [number for number in worth if number not in gone]
     assert all(np.isfinite(worth[number]) for number in gone.tolist())
     assert max((worth[g] for g in gone.tolist()), default=0) <= min((worth[s] for s in stays), default=np.inf)

@@ -11,7 +11,7 @@ import pytest
 from devmind.errors import StoreError
 from devmind.memory import Entry, Filters, Key, Memory, open_store
 from devmind.memory.columns import Column, top
-from devmind.memory.index import Index, Table, cosines, quantised
+from devmind.memory.index import Index, Table, cosines, quantise_keys
 from devmind.memory.scoring import Weights
 from devmind.memory.stores import Store
 from devmind.memory.stores.sqlite import FILE
@@ -105,7 +105,7 @@ def test_search_equals_sorting_everything(tmp_path: Path) -> None:
 
 def test_int8_keys_are_accurate_enough() -> None:
     vectors, asked = keys(20_000, 2), keys(50, 3)
-    (small, scales), ones = quantised(vectors), np.ones(len(vectors), np.float32)
+    (small, scales), ones = quantise_keys(vectors), np.ones(len(vectors), np.float32)
     assert small.nbytes * 4 == vectors.nbytes
     hits = 0
     for one in asked:

@@ -22,7 +22,7 @@ from devmind.errors import CheckpointError, ConfigError
 from devmind.live.loop import LiveLoop
 from devmind.live.virtual import VirtualClock
 from devmind.moment import Moment
-from devmind.raised import FOLDER, SIZE, folder_named, most_raised, raised, tables
+from devmind.raised import FOLDER, SIZE, folder_named, most_raised, raised_agents, tables
 from devmind.raised.pack import LARGEST_BYTES, pack, pack_childhood, seal_exams
 from devmind.seeding import exam_seeds
 from devmind.testing import tiny_agent
@@ -40,7 +40,7 @@ def test_agents_of_the_package_are_known_by_name_in_python(tmp_path: Path, monke
     """Regression: `from_pretrained("newborn")` looked for a folder, though `--agent newborn` works."""
     monkeypatch.chdir(tmp_path)
     assert folder_named("newborn") == FOLDER
-    assert {name: folder_named(name) for name in raised()} == raised()
+    assert {name: folder_named(name) for name in raised_agents()} == raised_agents()
     with pytest.raises(CheckpointError, match=r"There is no folder 'newbron'; did you mean 'newborn'\?"):
         devmind.Agent.from_pretrained("newbron")
     with pytest.raises(CheckpointError, match=r"There is no folder 'xyzzy'; with devmind come: .*newborn"):
@@ -58,15 +58,15 @@ DOCS = Path(__file__).parents[2] / "docs"
 def test_tables_of_results_in_the_documents_are_those_of_the_sealed_results() -> None:
     pages = {page: page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md")}
     shown = [page for page, text in pages.items() if tables.BLOCK.search(text)]
-    stale = [page.name for page in shown if tables.filled(pages[page]) != pages[page]]
+    stale = [page.name for page in shown if tables.fill_tables(pages[page]) != pages[page]]
     assert not stale, f"`python -m devmind.raised.tables` writes the tables of {', '.join(stale)} anew"
     results = pages[DOCS / "results-reflex.md"]
     assert "| `reach` | 400 | 0.973 [0.951] | ≥ 0.9 |" in results
     wrong = results.replace("0.973 [0.951] | ≥ 0.9 |", "0.983 [0.951] | ≥ 0.9 |")
     assert wrong != results, "one figure of the table is changed"
-    assert tables.filled(wrong) == results
+    assert tables.fill_tables(wrong) == results
     with pytest.raises(CheckpointError, match="No results are sealed beside an agent named 'after-nothing'"):
-        tables.filled("<!-- results: after-nothing -->\n<!-- end of results -->")
+        tables.fill_tables("<!-- results: after-nothing -->\n<!-- end of results -->")
 
 
 def test_the_figure_of_reflex_in_the_readme_is_sealed() -> None:
@@ -133,23 +133,25 @@ def test_an_agent_trained_on_a_persons_voice_is_refused(tmp_path: Path) -> None:
 
 
 def test_each_agent_has_more_stages_than_the_one_before() -> None:
-    stages = [Agent.from_pretrained(folder, strict=True).config for folder in raised().values()]
-    assert next(iter(raised())) == "newborn"
+    stages = [Agent.from_pretrained(folder, strict=True).config for folder in raised_agents().values()]
+    assert next(iter(raised_agents())) == "newborn"
     assert {config.size for config in stages} == {SIZE}
     for younger, older in itertools.pairwise(stages):
         assert set(younger.stages) < set(older.stages)
 
 
-@pytest.mark.parametrize("name", list(raised()))
+@pytest.mark.parametrize("name", list(raised_agents()))
 def test_each_agent_lacks_no_part_that_its_exams_need(name: str) -> None:
-    agent = Agent.from_pretrained(raised()[name], strict=True)
+    agent = Agent.from_pretrained(raised_agents()[name], strict=True)
     for stage in agent.config.stages:
         assert missing_parts(load_stage(stage), agent, for_exam=True) == "", stage
 
 
 def test_later_agents_keep_the_weights_of_earlier_ones() -> None:
     """From language on, no stage changes any weight that was there before."""
-    older = [Agent.from_pretrained(folder).state_dict() for name, folder in raised().items() if name != "newborn"]
+    older = [
+        Agent.from_pretrained(folder).state_dict() for name, folder in raised_agents().items() if name != "newborn"
+    ]
     for before, after in itertools.pairwise(older):
         assert all(torch.equal(value, after[name]) for name, value in before.items())
 
@@ -218,7 +220,7 @@ def test_the_agent_follows_instructions_in_a_life_as_in_the_exam() -> None:
     clock = VirtualClock()
     seed = int(exam_seeds(1, 0, "follow/local")[0])
     room = WorldRoom(rules_of("minigrid", "BabyAI-GoToLocal-v0"), seed, now=clock.now, sleep=clock.sleep)
-    agent = Agent.from_pretrained(raised()["after-language"]).float()
+    agent = Agent.from_pretrained(raised_agents()["after-language"]).float()
     loop = LiveLoop(agent, room, answers={"choose": ("follow",)})
     loop.run(stop=lambda: room.ended >= 10)
     assert room.rewarded >= 8
@@ -230,7 +232,7 @@ def test_imagined_plans_lead_through_mazes_and_their_moves_fit() -> None:
     from stages.planning.reinforce.plans import holding
     from stages.planning.route.trips import MOVES, one_hot
 
-    agent = Agent.from_pretrained(raised()["after-planning"])
+    agent = Agent.from_pretrained(raised_agents()["after-planning"])
     head: Any = agent.head("route")
     steps = np.array([(0, 0), *sorted(MOVES, key=lambda step: MOVES[step])])
     chosen, candidates, moves = 0, 0, 0

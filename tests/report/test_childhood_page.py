@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from devmind.report.childhood import Childhood, Gates, Saved, added, gather, render
+from devmind.report.childhood import Childhood, Gates, Saved, gather, render, skills_added
 from devmind.report.results import Matrix, RetentionResult, validate
 from tests.report.test_report_chromium import CROPPED, UNREADABLE, browser, long_names
 
@@ -79,7 +79,7 @@ def test_stage_that_failed_with_all_gates_passed_says_what_it_lost(results: dict
 
 
 def test_added_gives_new_measures_and_the_change_of_old_ones() -> None:
-    first, second = added(Matrix(stages=["a", "b"], skills=["x", "y"], rows=[[0.8, None], [0.6, 0.5]]))
+    first, second = skills_added(Matrix(stages=["a", "b"], skills=["x", "y"], rows=[[0.8, None], [0.6, 0.5]]))
     assert (first.new, first.change, first.mean_change) == ({"x": 0.8}, {}, None)
     assert second.new == {"y": 0.5}
     assert second.change == pytest.approx({"x": -0.2})
@@ -87,7 +87,7 @@ def test_added_gives_new_measures_and_the_change_of_old_ones() -> None:
 
 def test_a_skill_that_one_stage_skipped_is_compared_with_its_last_measure() -> None:
     rows = [[0.8], [None], [0.6]]
-    third = added(Matrix(stages=["a", "b", "c"], skills=["x"], rows=rows))[2]
+    third = skills_added(Matrix(stages=["a", "b", "c"], skills=["x"], rows=rows))[2]
     assert third.new == {}
     assert third.change == pytest.approx({"x": -0.2})
 

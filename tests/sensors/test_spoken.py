@@ -32,7 +32,7 @@ from devmind.live.serving.hub import Hub
 from devmind.live.speaking import Speaking
 from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
 from devmind.memory import Memory, open_store
-from devmind.raised import raised
+from devmind.raised import raised_agents
 from devmind.testing import tiny_context
 from devmind.worlds.room import Room
 from sensors.microphone import Microphone
@@ -134,7 +134,7 @@ def answer_heard(living: Living, ear: Microphone, speaking: Speaking) -> tuple[f
 
 
 def test_a_spoken_question_gets_a_spoken_answer(server: Path) -> None:
-    folder, clock, mailbox = raised()["after-voice"], VirtualClock(), SoundMailbox()
+    folder, clock, mailbox = raised_agents()["after-voice"], VirtualClock(), SoundMailbox()
     room, memory = Room({"ear": mailbox}, now=clock.now, sleep=clock.sleep), Memory(open_store(None))
     said, options = bank("pulse", 0, 8, UNSEEN_PHRASES, False), LiveOptions(folder, {})
     with (
@@ -169,13 +169,13 @@ def test_a_spoken_question_gets_a_spoken_answer(server: Path) -> None:
 
 
 def test_a_spoken_question_about_the_view_is_answered_in_the_agents_voice(server: Path, tmp_path: Path) -> None:
-    folder, clock, mailbox = raised()["after-voice"], VirtualClock(), SoundMailbox()
+    folder, clock, mailbox = raised_agents()["after-voice"], VirtualClock(), SoundMailbox()
     eye = Mailbox("sight", clock, looks_itself=True)
     room, memory = Room({"eye": eye, "ear": mailbox}, now=clock.now, sleep=clock.sleep), Memory(open_store(None))
     agent = Agent.from_pretrained(folder).eval()
-    some = exam.asked(tiny_context(tmp_path), "asked in the air", questions(TAUGHT), TAUGHT, n=8)
+    some = exam.ask_questions(tiny_context(tmp_path), "asked in the air", questions(TAUGHT), TAUGHT, n=8)
     with torch.inference_mode():
-        right = np.flatnonzero(exam.replied(agent, some).meant == some.shown.words)
+        right = np.flatnonzero(exam.reply_to(agent, some).meant == some.shown.words)
     assert len(right) >= 4, "it answers most questions rightly from the file"
     wave, sight, word = some.waves[right[0]], some.shown.sight[right[0]], some.shown.words[right[0]]
     made = list[Callable[[], np.ndarray]]()

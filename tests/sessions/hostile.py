@@ -125,11 +125,11 @@ def read_results(data: bytes, folder: Path) -> object:
 
 def read_study(data: bytes, folder: Path) -> object:
     """Read a study."""
-    from devmind.curriculum.study.file import read
+    from devmind.curriculum.study.file import load_study
 
     path = folder / "study.yaml"
     path.write_bytes(data)
-    return read(path)
+    return load_study(path)
 
 
 def study(_: Path) -> bytes:
@@ -190,29 +190,29 @@ def plan(_: Path) -> bytes:
 
 def read_text_file(data: bytes, folder: Path) -> object:
     """Read a text to learn from, and files of positions and puzzles."""
-    from stages.language.read.corpus import read
+    from stages.language.read.corpus import read_text
 
     path = folder / "text.txt"
     path.write_bytes(data)
-    return read(path)
+    return read_text(path)
 
 
 def read_positions(data: bytes, folder: Path) -> object:
     """Read a file of judged positions."""
-    from stages.reasoning.connect4.positions import read
+    from stages.reasoning.connect4.positions import load_positions
 
     path = folder / "positions.tsv"
     path.write_bytes(data)
-    return read(path, 20)
+    return load_positions(path, 20)
 
 
 def read_puzzles(data: bytes, folder: Path) -> object:
     """Read a file of 15-puzzles."""
-    from stages.reasoning.sliding.exam import read
+    from stages.reasoning.sliding.exam import read_boards
 
     path = folder / "puzzles.tsv"
     path.write_bytes(data)
-    return read(path, 20)
+    return read_boards(path, 20)
 
 
 def read_numbers(data: bytes, _: Path) -> object:

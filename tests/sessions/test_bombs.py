@@ -20,7 +20,7 @@ from devmind.bounds import memory_bytes
 from devmind.errors import SessionError
 from devmind.moment import Moment
 from devmind.sessions import import_any
-from devmind.sessions.lerobot.layout import filled
+from devmind.sessions.lerobot.layout import fill_template
 from devmind.sessions.lerobot.reading import inside
 from devmind.sessions.mcap_file import METADATA_NAME
 from devmind.sessions.messages import decode
@@ -257,11 +257,11 @@ def test_a_dataset_reads_nothing_outside_its_folder(place: Any, tmp_path: Path) 
 )
 def test_an_invalid_path_template_raises_a_session_error(template: Any) -> None:
     with pytest.raises(SessionError, match="path template"):
-        filled(template, {"chunk_index": 1, "file_index": 2})
+        fill_template(template, {"chunk_index": 1, "file_index": 2})
 
 
 def test_a_path_template_is_filled_in() -> None:
     values = {"chunk_index": 1, "file_index": 23, "video_key": "observation.images.{x}"}
-    assert filled("v/{video_key}/chunk-{chunk_index:03d}/{file_index}.mp4", values) == (
+    assert fill_template("v/{video_key}/chunk-{chunk_index:03d}/{file_index}.mp4", values) == (
         "v/observation.images.{x}/chunk-001/23.mp4"
     )

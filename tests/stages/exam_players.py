@@ -300,10 +300,10 @@ def tell_doubles(patch: pytest.MonkeyPatch, turn: Turn) -> None:
 
 def match_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
     """Knows each episode whose sample it was shown; without memory it always answers the same. Floors are real."""
-    n, table, real, seen = context.episodes(match.EPISODES), {}, match.chosen, list[Any]()
+    n, table, real, seen = context.episodes(match.EPISODES), {}, match.choose_matches, list[Any]()
     for kind, sense in match.KINDS.items():
         of = match.things(exam_seeds(n, context.seed, match.NAME, kind), match.HELD_OUT)
-        table |= known((match.shown(of, sense, match.PAUSE), match.answers(of)))
+        table |= known((match.show_episodes(of, sense, match.PAUSE), match.answers(of)))
 
     def tell(agent: Any, sense: str, met: np.ndarray, short_term: bool = True) -> np.ndarray:
         seen.append(agent)
@@ -311,7 +311,7 @@ def match_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
             return real(agent, sense, met, short_term)
         return recalled(table, met, turn) if short_term else np.ones(len(met), np.int64)
 
-    patch.setattr(match, "chosen", tell)
+    patch.setattr(match, "choose_matches", tell)
 
 
 def fetch_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:

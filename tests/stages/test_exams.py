@@ -264,7 +264,7 @@ def test_exams_ask_for_longer_memory_than_any_lesson(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skill: str, moments: int
 ) -> None:
     monkeypatch.setattr(exam_players.Remembering, "longest", 0)
-    monkeypatch.setattr(minigrid, "installed", lambda: False)
+    monkeypatch.setattr(minigrid, "minigrid_installed", lambda: False)
     stage = STAGES["memory"]
     (one,) = (found for found in stage.skills if found.name == skill)
     examined(stage, one, agent, context_of(tmp_path).glimpse(), np.arange)

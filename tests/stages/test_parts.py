@@ -13,7 +13,7 @@ from devmind.agent.agent import Agent
 from devmind.curriculum.rehearsal import rehearsals, undoes_earlier
 from devmind.curriculum.start import load_stage, missing_parts
 from devmind.testing import tiny_agent, tiny_context
-from devmind.testing.parts import taught_hash
+from devmind.testing.parts import hash_after_lesson
 
 STAGES = ("memory", "language", "voice", "reasoning", "planning")
 Parts = dict[tuple[str, str], dict[str, Any]]
@@ -88,7 +88,7 @@ def test_a_stage_that_trains_the_trunk_rehearses_every_earlier_lesson(tmp_path: 
         "together", "read", "senses", "talk", "follow", "new_words", "words", "kinds",
         "tictactoe", "connect4", "othello", "imagine", "explain", "route",
     ]  # fmt: skip
-    taught_hash(
+    hash_after_lesson(
         lesson, agent, context, len(found), every=2,
         rehearsal=lambda pupil: rehearsals(lesson, [], earlier, pupil, context),
     )  # fmt: skip

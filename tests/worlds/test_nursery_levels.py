@@ -10,7 +10,7 @@ import pytest
 from devmind.worlds.nursery import LEVELS, NurseryRules, NurseryState, spawning
 from devmind.worlds.nursery.caregiver import gap_to_caregiver
 from devmind.worlds.nursery.levels import SLOWNESS, WRONG_TOUCH
-from devmind.worlds.nursery.spawning import empty_room, put, settle
+from devmind.worlds.nursery.spawning import empty_room, put_object, settle
 from devmind.worlds.nursery.state import BANG, COLOUR_NAMES, LOOM, NO_EVENT, ROOM_HIGH, ROOM_LOW, TICK_S
 
 SEEDS = np.arange(400)
@@ -317,7 +317,7 @@ def _hand_at(graspable: bool, pushable: bool) -> tuple[NurseryRules, NurseryStat
     state = empty_room(np.array([1]))
     state.hand[:] = (0.4, 0.0, 0.0)
     state.shape[:, 0], state.size[:, 0] = 0, 0.05
-    put(state, 0, np.array([[0.49, 0.0, 0.0]]))
+    put_object(state, 0, np.array([[0.49, 0.0, 0.0]]))
     state.graspable[:, 0], state.pushable[:, 0] = graspable, pushable
     return NurseryRules("room"), settle(state)
 

@@ -18,7 +18,7 @@ from devmind.worlds.nursery.looks import (
     left_out,
     never_met,
     sizes,
-    unheard,
+    tone_held_out,
 )
 from devmind.worlds.nursery.state import COLOUR_NAMES, SHAPES, TEXTURES, NurseryState
 from devmind.worlds.nursery.timbre import tone_hz
@@ -89,9 +89,9 @@ def sounding(state: NurseryState) -> np.ndarray:
 def test_lessons_never_sound_held_out_tones_and_exams_do(level: str) -> None:
     rules = NurseryRules(level)
     taught, asked = (sounding(rules.initial(seeds(3000, "tones", level))) for seeds in (lesson_seeds, exam_seeds))
-    assert not unheard(taught).any()
+    assert not tone_held_out(taught).any()
     if len(asked) > 100 and level != "bind":  # `bind` uses four given sizes
-        assert 0.14 < unheard(asked).mean() < 0.25
+        assert 0.14 < tone_held_out(asked).mean() < 0.25
 
 
 def test_lessons_draw_other_sizes_about_equally_often_and_exams_draw_all() -> None:

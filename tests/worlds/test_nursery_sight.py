@@ -11,7 +11,7 @@ from devmind.moment import WIDE_SIZE
 from devmind.worlds.nursery import NurseryRules, NurseryState
 from devmind.worlds.nursery import views as module
 from devmind.worlds.nursery.geometry import angles_deg, direction
-from devmind.worlds.nursery.spawning import empty_room, put, settle
+from devmind.worlds.nursery.spawning import empty_room, put_object, settle
 from devmind.worlds.nursery.state import (
     BOX,
     COLOUR_NAMES,
@@ -36,7 +36,7 @@ def room_with(*bodies: tuple[int, float, tuple[float, float, float]]) -> Nursery
     state.texture[:] = 0
     for slot, (shape, size, position) in enumerate(bodies):
         state.shape[:, slot], state.size[:, slot] = shape, size
-        put(state, slot, np.array([position]))
+        put_object(state, slot, np.array([position]))
     state = settle(state)
     state.wide_before = wide_view(state, state.position_before, state.tick - 1)
     return state

@@ -7,7 +7,7 @@ import pytest
 
 from devmind.worlds.nursery import NurseryRules, NurseryState
 from devmind.worlds.nursery.hearing import sound
-from devmind.worlds.nursery.spawning import empty_room, put, settle
+from devmind.worlds.nursery.spawning import empty_room, put_object, settle
 from devmind.worlds.nursery.timbre import tables, tone_hz
 
 RATE, EAR_M, SOUND_M_S = 16_000, 0.09, 343.0
@@ -22,7 +22,7 @@ def source_at(azimuth_deg: float, distance: float = 1.5, bang: bool = False, siz
         state.bang_tick[:], state.bang_position[:] = 0, place
     else:
         state.size[:, 0] = size
-        put(state, 0, place)
+        put_object(state, 0, place)
         state.loudness[:, 0] = 1.0
     return settle(state)
 

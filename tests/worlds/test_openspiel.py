@@ -17,7 +17,7 @@ from devmind.worlds.openspiel import OpenSpielRules, Positions, playable
 from devmind.worlds.othello import OthelloRules
 from stages.reasoning.games import search_by
 
-needed = pytest.mark.skipif(not openspiel.installed(), reason=openspiel.MISSING)
+needed = pytest.mark.skipif(not openspiel.openspiel_installed(), reason=openspiel.MISSING)
 GAMES = 300
 
 

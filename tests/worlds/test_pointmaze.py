@@ -106,7 +106,7 @@ def test_an_unreachable_goal_is_refused(goal: tuple[float, float], says: str) ->
 def test_an_unknown_maze_and_a_missing_package_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(WorldError, match="did you mean 'medium'"):
         PointMazeRules("mediun")
-    monkeypatch.setattr(pointmaze, "installed", lambda: False)
+    monkeypatch.setattr(pointmaze, "ogbench_installed", lambda: False)
     maze.cache_clear()
     with pytest.raises(WorldError, match=r"devmind\[worlds\]"):
         maze("giant")

@@ -9,7 +9,7 @@ import pytest
 
 from devmind.errors import WorldError
 from devmind.testing import check_world
-from devmind.worlds.sokoban import MOVES, SokobanRules, parse, split
+from devmind.worlds.sokoban import MOVES, SokobanRules, parse, split_levels
 
 RULES = SokobanRules("8-2")
 ROOM = """
@@ -94,7 +94,7 @@ def test_an_invalid_text_is_refused_by_line_and_column(text: str, said: str) -> 
 
 
 def test_a_collection_is_split() -> None:
-    levels = split("; 0\n#####\n#@$.#\n#####\n\n; 1\nAuthor: nobody\n####\n#@.#\n#$ #\n####\n")
+    levels = split_levels("; 0\n#####\n#@$.#\n#####\n\n; 1\nAuthor: nobody\n####\n#@.#\n#$ #\n####\n")
     assert [len(level.splitlines()) for level in levels] == [3, 4]
     assert parse(levels[1])[3, 1, 1]
 

@@ -5,16 +5,16 @@ schedulers, and `pipeline` draws plans, fills in what is not given, saves and lo
 """
 
 from devmind.algorithms.diffusion.denoiser import SPREAD_OUT, HybridDenoiser, TokenDenoiser, spread_out
-from devmind.algorithms.diffusion.pipeline import Drawn, HybridPipeline
+from devmind.algorithms.diffusion.pipeline import HybridPipeline, SampledPlans
 from devmind.algorithms.diffusion.schedules import SCHEDULERS, MaskedTokens, make_scheduler
 
 __all__ = [
     "SCHEDULERS",
     "SPREAD_OUT",
-    "Drawn",
     "HybridDenoiser",
     "HybridPipeline",
     "MaskedTokens",
+    "SampledPlans",
     "TokenDenoiser",
     "make_scheduler",
     "spread_out",

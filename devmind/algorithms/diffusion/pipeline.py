@@ -16,11 +16,11 @@ from devmind.algorithms.diffusion.denoiser import HybridDenoiser, TokenDenoiser
 from devmind.algorithms.diffusion.schedules import (
     SCHEDULERS,
     MaskedTokens,
+    add_noise,
+    denoise_step,
     is_flow,
     level_of,
-    noised,
     set_steps,
-    stepped,
 )
 from devmind.errors import CheckpointError, ConfigError
 
@@ -34,20 +34,20 @@ Watch = Callable[[int, Tensor, Tensor, Tensor], None]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SampledPlans:
     """Plans: trajectory [B, H, C], symbols int64 [B, L], and the network's log probability [B] of the symbols."""
 
     trajectory: Tensor
     symbols: Tensor
     log_prob: Tensor
 
-    def rows(self, index: Tensor) -> Drawn:
+    def rows(self, index: Tensor) -> SampledPlans:
         """Some of them."""
-        return Drawn(self.trajectory[index], self.symbols[index], self.log_prob[index])
+        return SampledPlans(self.trajectory[index], self.symbols[index], self.log_prob[index])
 
 
 @dataclass(frozen=True)
-class Held:
+class FixedParts:
     """The given parts of plans.
 
     Points [B, H, C] are given where `fixed`, bool [B, H], is true. Symbols int64 [B, L] are the mask where none is
@@ -61,7 +61,7 @@ class Held:
     @classmethod
     def of(
         cls, form: Any, n: int, device: torch.device, given: Mapping[int, Tensor], words: Mapping[int, Tensor]
-    ) -> Held:
+    ) -> FixedParts:
         """The given parts of `n` plans for a denoiser of the configuration `form`; see `HybridPipeline.__call__`.
 
         Raises:
@@ -77,9 +77,9 @@ class Held:
             symbols[:, _place(at, form.length, "symbol")] = word
         return cls(points, fixed, symbols)
 
-    def rows(self, index: Tensor) -> Held:
+    def rows(self, index: Tensor) -> FixedParts:
         """The same for some plans; a row may be named several times."""
-        return Held(self.points[index], self.fixed[index], self.symbols[index])
+        return FixedParts(self.points[index], self.fixed[index], self.symbols[index])
 
     def over(self, trajectory: Tensor) -> Tensor:
         """Trajectories [B, H, C] with the given points in place of their own."""
@@ -134,7 +134,7 @@ class HybridPipeline(DiffusionPipeline):
         words_first: int = 0,
         guide: Callable[[Tensor], Tensor] | None = None,
         choose: Callable[[Tensor], Tensor] | None = None,
-    ) -> Drawn:
+    ) -> SampledPlans:
         """Draw a plan for each row.
 
         Args:
@@ -167,7 +167,7 @@ class HybridPipeline(DiffusionPipeline):
                 f"got {list(noise.shape[1:])}."
             )
         n, device = len(noise), noise.device
-        held = Held.of(form, n, device, given or {}, words or {})
+        held = FixedParts.of(form, n, device, given or {}, words or {})
         set_steps(self.scheduler, steps, device)
         self.token_scheduler.set_timesteps(words_first or steps, (0, 0), device)
         x, timesteps = noise, list(self.scheduler.timesteps)
@@ -201,9 +201,9 @@ class HybridPipeline(DiffusionPipeline):
             if watch is not None:
                 watch(number + first, x, clean, symbols)
             if number >= 0:
-                x = stepped(self.scheduler, clean, timestep, x)
+                x = denoise_step(self.scheduler, clean, timestep, x)
         # Not `x`: if the steps do not divide the levels, DDIM's last step goes to the lowest level, not to no noise.
-        return Drawn(clean, symbols, log_prob)
+        return SampledPlans(clean, symbols, log_prob)
 
     def _conditioned(self, condition: Tensor, present: Tensor, guidance: float) -> Callable[..., tuple[Tensor, Tensor]]:
         """The network as a function of (x, fixed, level, symbols, masked), with classifier-free guidance.
@@ -231,7 +231,7 @@ class HybridPipeline(DiffusionPipeline):
         """Plans `start` [B, H, C], noised to the level at which the scheduler continues after `skipped` steps."""
         timestep = self.scheduler.timesteps[skipped]
         index = timestep.round().long() - 1 if is_flow(self.scheduler) else timestep.long()
-        x, _ = noised(self.scheduler, start, noise, index.clamp_min(0).expand(len(start)))
+        x, _ = add_noise(self.scheduler, start, noise, index.clamp_min(0).expand(len(start)))
         if hasattr(self.scheduler, "set_begin_index"):  # of solvers that count their steps
             self.scheduler.set_begin_index(skipped)
         return x

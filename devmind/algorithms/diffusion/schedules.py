@@ -51,7 +51,7 @@ def is_flow(scheduler: Any) -> bool:
     return isinstance(scheduler, FlowMatchEulerDiscreteScheduler)
 
 
-def noised(scheduler: Any, clean: Tensor, noise: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+def add_noise(scheduler: Any, clean: Tensor, noise: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """`clean` [B, ...] with noise of level number `index` int64 [B], and that level in 0..1, [B]."""
     levels = scheduler.config.num_train_timesteps
     level = (index + 1) / levels
@@ -74,7 +74,7 @@ def noised_to_teach(
     levels = scheduler.config.num_train_timesteps
     index = (depth * levels).long().clamp_max(levels - 1)
     noise = torch.randn(clean.shape, generator=generator, device=clean.device)
-    return noised(scheduler, clean, noise, index)
+    return add_noise(scheduler, clean, noise, index)
 
 
 def set_steps(scheduler: Any, steps: int, device: torch.device) -> None:
@@ -97,7 +97,7 @@ def level_of(scheduler: Any, timestep: Tensor) -> Tensor:
     return timestep / levels if is_flow(scheduler) else (timestep + 1) / levels
 
 
-def stepped(scheduler: Any, clean: Tensor, timestep: Tensor, sample: Tensor) -> Tensor:
+def denoise_step(scheduler: Any, clean: Tensor, timestep: Tensor, sample: Tensor) -> Tensor:
     """One step towards the predicted `clean`: the sample at the next lower level."""
     if is_flow(scheduler):
         clean = (sample - clean) / level_of(scheduler, timestep).clamp_min(1e-6)

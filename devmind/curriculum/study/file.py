@@ -19,7 +19,7 @@ FOLDER = "studies"
 Fresh = Literal["trunk", "encoders"]
 
 
-class Taught(Section):
+class StageBudget(Section):
     """How much of a stage a study teaches; the same in every arm."""
 
     steps: float = Field(1.0, gt=0, allow_inf_nan=False, description="factor on the steps of its lessons")
@@ -54,7 +54,7 @@ class StudyFile(Section):
 
     question: str = Field(min_length=1, description="the question, as a sentence")
     config: Mapping[str, Any] = Field(default_factory=dict, description="configuration keys of every run, but the seed")
-    stages: Mapping[str, Taught] = Field(min_length=1, description="the stages that arms may walk")
+    stages: Mapping[str, StageBudget] = Field(min_length=1, description="the stages that arms may walk")
     arms: Mapping[str, Arm] = Field(min_length=2)
     primary: Comparison
     secondary: tuple[Comparison, ...] = ()
@@ -84,7 +84,7 @@ class Study:
     config: RunConfig
 
 
-def read(path: Path | str) -> Study:
+def load_study(path: Path | str) -> Study:
     """Read the study in a file, or the packaged study of that name.
 
     Raises:

@@ -12,10 +12,10 @@ from devmind import bounds
 from devmind.agent.device import pick_device
 from devmind.checkpointing.files import write_atomically
 from devmind.curriculum.finished import RunResult
-from devmind.curriculum.machine import measured
+from devmind.curriculum.machine import measure_machine
 from devmind.curriculum.study.file import Comparison
 from devmind.curriculum.study.run import StudyRun
-from devmind.curriculum.study.statistics import holm, interquartile_mean, iqm_interval, paired
+from devmind.curriculum.study.statistics import compare_paired, holm, interquartile_mean, iqm_interval
 from devmind.errors import ConfigError, ExamError
 from devmind.report import results as report_results
 from devmind.report.results import MeasureResult, Results
@@ -100,7 +100,7 @@ def gather(run: StudyRun, made: Made, frozen: Mapping[str, Any]) -> StudyReport:
         begun=frozen["begun"],
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
         file=run.study.text,
-        machine=str(measured(str(pick_device(run.study.config.device)))),
+        machine=str(measure_machine(str(pick_device(run.study.config.device)))),
         seeds=list(run.seeds),
         size=run.study.config.size,
         alpha=file.alpha,
@@ -163,7 +163,7 @@ def _compared(
     for one in comparisons:
         first, second = ([values[arm, seed, one.outcome] for seed in seeds] for arm in one.arms)
         pairs.append(
-            paired(
+            compare_paired(
                 [value.value for value in first],
                 [value.value for value in second],
                 f"{'/'.join(one.arms)}/{one.outcome}",

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
 
-from devmind.curriculum.exam import expanded
+from devmind.curriculum.exam import bootstrap_percentiles
 from devmind.seeding import numpy_rng
 
 RESAMPLES = 10_000
@@ -42,7 +42,7 @@ class Paired:
     detectable: float | None
 
 
-def paired(
+def compare_paired(
     one: Sequence[float],
     other: Sequence[float],
     name: str,
@@ -62,7 +62,7 @@ def paired(
     mean, half = float(differences.mean()), t_half_width(differences)
     drawn = numpy_rng("study", name).integers(0, len(a), (RESAMPLES, len(a)))
     of_iqm = sign * (interquartile_mean(a[drawn]) - interquartile_mean(b[drawn]))
-    iqm_low, iqm_high = np.quantile(of_iqm, expanded(len(a)))
+    iqm_low, iqm_high = np.quantile(of_iqm, bootstrap_percentiles(len(a)))
     return Paired(
         len(a),
         mean,
@@ -87,7 +87,7 @@ def iqm_interval(values: Sequence[float], name: str) -> tuple[float, float]:
     """Bounds of the 95 % bootstrap interval of an arm's interquartile mean over seeds, by the percentiles for few."""
     array = np.asarray(values, np.float64)
     drawn = numpy_rng("study arm", name).integers(0, len(array), (RESAMPLES, len(array)))
-    low, high = np.quantile(interquartile_mean(array[drawn]), expanded(len(array)))
+    low, high = np.quantile(interquartile_mean(array[drawn]), bootstrap_percentiles(len(array)))
     return float(low), float(high)
 
 

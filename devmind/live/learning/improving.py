@@ -42,7 +42,7 @@ WORTH_IT = 0.002
 
 
 @dataclass
-class Judged:
+class PredictionErrors:
     """Prediction errors on Moments not yet learned from, relative to predicting no change."""
 
     live: dict[str, float] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Improver:
         self.step += 1
 
     @torch.no_grad()
-    def judge(self, start: int, stop: int) -> Judged:
+    def judge(self, start: int, stop: int) -> PredictionErrors:
         """Predict the Moments [start, stop), only the newest if there are many."""
         start = max(start, stop - JUDGED_ROWS * self.ticks)
         rows = [self.recording.moments(at, min(self.ticks, stop - at)) for at in range(start, stop - 1, self.ticks)]
@@ -127,7 +127,7 @@ class Improver:
         outputs, before = (agent(batch, self._heads(batch)) for agent in (self.agent, self.live))
         reference = self.reference(batch, self._guarded(batch))
         drift = {name: float(value) for name, value in drifts(outputs, reference, batch["valid"]).items()}
-        return Judged(_ratios(residuals(before, batch)), _ratios(residuals(outputs, batch)), drift)
+        return PredictionErrors(_ratios(residuals(before, batch)), _ratios(residuals(outputs, batch)), drift)
 
     def hand_over(self) -> None:
         """Make the newer weights the live ones."""

@@ -52,7 +52,7 @@ def answer(
     if greeted and not rest:
         return " ".join((HELLO, HINT))
     text = rest
-    sensed, words = [seen(named.get("sight"), gaze_deg), heard(named.get("sound"))], about_words(text, known)
+    sensed, words = [say_seen(named.get("sight"), gaze_deg), say_heard(named.get("sound"))], about_words(text, known)
     is_about_names = is_name(text) or names_in(text, known)
     # "what do you see?" asks about no name
     sentences = [words, *sensed] if is_about_names else [why, *sensed, words]
@@ -68,7 +68,7 @@ def greeting(text: str, known: Mapping[str, int] = MappingProxyType({})) -> tupl
     return True, text[found.end() :]
 
 
-def learned(name: str, frames: int, examples: int, unseen: str = "") -> str:
+def say_learned(name: str, frames: int, examples: int, unseen: str = "") -> str:
     """What was learned about a name that was just taught.
 
     Args:
@@ -78,7 +78,7 @@ def learned(name: str, frames: int, examples: int, unseen: str = "") -> str:
     """
     if unseen:
         return f"It has learned only the sound of “{name}”. {unseen}"
-    source = counted(frames, "picture") if frames > 1 else "one example" if examples == 1 else f"{examples:,} examples"
+    source = count_of(frames, "picture") if frames > 1 else "one example" if examples == 1 else f"{examples:,} examples"
     return f"It has learned “{name}” from {source}."
 
 
@@ -86,8 +86,8 @@ def about_words(text: str, known: Mapping[str, int]) -> str:
     """What it knows about the names in the text; for a longer text without a name, the names it knows."""
     said = names_in(text, known)
     if said:
-        examples = (f"“{name}” ({counted(known[name], 'example')})" for name in said[:LISTED])
-        return f"It knows {joined(list(examples))}."
+        examples = (f"“{name}” ({count_of(known[name], 'example')})" for name in said[:LISTED])
+        return f"It knows {join_words(list(examples))}."
     if not known:
         return "It was taught no name yet."
     if len(text.split()) <= FEW_WORDS and not is_question(text):
@@ -97,11 +97,11 @@ def about_words(text: str, known: Mapping[str, int]) -> str:
         return f"It does not know “{word}”; {hint}."
     names = [f"“{name}”" for name in list(known)[:LISTED]]
     more = len(known) - len(names)
-    listed = joined([*names, *([f"{more} more"] * (more > 0))])
+    listed = join_words([*names, *([f"{more} more"] * (more > 0))])
     return f"It knows the {'name' if len(known) == 1 else 'names'} {listed}."
 
 
-def seen(named: Named | None, gaze_deg: tuple[float, float] | None) -> str:
+def say_seen(named: Named | None, gaze_deg: tuple[float, float] | None) -> str:
     """What it sees and where, from its own point of view."""
     if gaze_deg is None:
         return "It sees nothing just now."
@@ -111,7 +111,7 @@ def seen(named: Named | None, gaze_deg: tuple[float, float] | None) -> str:
     return f"It cannot name what it looks at, {where(*gaze_deg)}{perhaps}."
 
 
-def heard(named: Named | None) -> str:
+def say_heard(named: Named | None) -> str:
     """What it hears; empty where no sound has a name."""
     return f"It hears “{named.name}” ({percent(named.confidence)})." if named is not None and named.name else ""
 
@@ -123,7 +123,7 @@ def where(pan_deg: float, tilt_deg: float) -> str:
     return " and ".join(part for part in (side, height) if part) or "straight ahead"
 
 
-def joined(parts: list[str]) -> str:
+def join_words(parts: list[str]) -> str:
     """'a', 'a and b', 'a, b and c'."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
 
@@ -133,6 +133,6 @@ def percent(part: float) -> str:
     return f"{round(100 * part)} %"
 
 
-def counted(number: int, what: str) -> str:
+def count_of(number: int, what: str) -> str:
     """'1 example', '2 examples'."""
     return f"{number} {what}" if number == 1 else f"{number:,} {what}s"

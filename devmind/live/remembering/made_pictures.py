@@ -51,7 +51,7 @@ def nursery_things(looks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     Args:
         looks: int64 [N, 3]: shape, colour and texture, counted as in the nursery's SHAPES, COLOURS and TEXTURES.
     """
-    from devmind.worlds.nursery.spawning import empty_room, in_view, put
+    from devmind.worlds.nursery.spawning import empty_room, in_view, put_object
     from devmind.worlds.nursery.views import SIGHT_FOV_DEG, draw, scene
 
     n = len(looks)
@@ -59,7 +59,7 @@ def nursery_things(looks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     state.pan[:], state.tilt[:] = rng.uniform(-60, 60, n), rng.uniform(-15, 15, n)
     state.shape[:, 0], state.colour[:, 0], state.texture[:, 0] = looks.T
     state.size[:, 0] = rng.uniform(0.14, 0.2, n)
-    put(state, 0, in_view(state, rng.uniform(-4, 4, n), rng.uniform(-4, 4, n), rng.uniform(0.8, 1.3, n)))
+    put_object(state, 0, in_view(state, rng.uniform(-4, 4, n), rng.uniform(-4, 4, n), rng.uniform(0.8, 1.3, n)))
     # The tile is wider than a fovea, and so is its field of view.
     rgb, _, _ = draw(
         state, scene(state, state.position), state.pan, state.tilt, SIGHT_FOV_DEG * TILE / SIGHT_SIZE, TILE

@@ -16,7 +16,7 @@ from devmind.moment import SOUND_RATE_HZ, Sense
 SHOWN = 50
 
 
-def remembered(memory: Memory, also: Iterable[int] = ()) -> list[dict[str, Any]]:
+def list_remembered(memory: Memory, also: Iterable[int] = ()) -> list[dict[str, Any]]:
     """The newest named examples and the entries `also`, the newest first: id, name, time_s, picture, sound_s."""
     newest = memory.store.facts(Filters(named=True)).ids[::-1][:SHOWN].tolist()
     return [as_shown(entry) for entry in memory.get(sorted({*newest, *also}, reverse=True))]
@@ -52,7 +52,7 @@ def as_held(holding: Holding, frame: np.ndarray | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def as_asked(question: Question) -> dict[str, Any]:
+def question_data(question: Question) -> dict[str, Any]:
     """A question of the agent, as plain data, with its picture."""
     return {**question.note(), "nearest": question.nearest, "picture": _as_url(question.shown.picture())}
 

@@ -66,7 +66,7 @@ def strangers(agent: EncoderHolder, sense: str) -> Strangers | None:
     if sense not in MAKERS or sense not in agent.sense_order:
         return None
     cache, file = _cache(), f"{encoder_hashes(agent)[sense]}-{VERSION}.npz"
-    found = _kept(cache / file, SHARES.get(sense, 0)) if cache else None
+    found = _cached_strangers(cache / file, SHARES.get(sense, 0)) if cache else None
     if found is None:
         made, kinds = MAKERS[sense]()
         parts = [made[start : start + AT_ONCE] for start in range(0, len(made), AT_ONCE)]
@@ -90,7 +90,7 @@ def _cache() -> Path | None:
         return None
 
 
-def _kept(place: Path, shares: int) -> Strangers | None:
+def _cached_strangers(place: Path, shares: int) -> Strangers | None:
     """The cached strangers; None where nothing can be read."""
     try:
         with np.load(place, allow_pickle=False) as file:

@@ -65,7 +65,7 @@ def _depth(depth: np.ndarray) -> dict[str, Any]:
 _DRAW: dict[str, Callable[[np.ndarray], dict[str, Any]]] = {"boxes": _boxes, "masks": _masks, "depth": _depth}
 
 
-def drawn(overlays: Overlays, confidence: dict[str, float], sure: float) -> dict[str, Any]:
+def draw_overlays(overlays: Overlays, confidence: dict[str, float], sure: float) -> dict[str, Any]:
     """Overlays by kind with their confidence, for the page; those below `sure` are not drawn at all."""
     shown: dict[str, Any] = {}
     for kind in overlays.keys() & _DRAW.keys():

@@ -26,6 +26,6 @@ def mel_columns(sound: np.ndarray) -> list[list[float]]:
     return [[round(value, 2) for value in column] for column in columns.clamp(0, 1).tolist()]
 
 
-def heard(sound: np.ndarray) -> dict[str, Any]:
+def view_sound(sound: np.ndarray) -> dict[str, Any]:
     """Level and tones of a tick's sound [C, S]; an ability may tell its direction."""
     return {"level_db": round(level_db(sound), 1), "direction_deg": None, "mel": mel_columns(sound)}

@@ -10,7 +10,7 @@ from devmind.agent.agent import StepOutput
 from devmind.agent.plans import Plan
 
 
-def planned(output: StepOutput, height: int, width: int) -> dict[str, Any] | None:
+def view_plan(output: StepOutput, height: int, width: int) -> dict[str, Any] | None:
     """The plan of the first head that decided in this tick and follows one; None without one.
 
     It has the `head`, its `effector`, and `points` of `x` and `y` as fractions of a frame of this size (below 0 or

@@ -18,10 +18,10 @@ from devmind.agent.agent import Agent
 from devmind.agent.attention import ReadoutAttention
 from devmind.agent.tracker import Beliefs, project
 from devmind.live.loop import Tick
-from devmind.live.viewing.drawing import drawn, jpeg
-from devmind.live.viewing.hearing import heard
+from devmind.live.viewing.drawing import draw_overlays, jpeg
+from devmind.live.viewing.hearing import view_sound
 from devmind.live.viewing.overlay_confidence import OverlayConfidence
-from devmind.live.viewing.planned import planned
+from devmind.live.viewing.planned import view_plan
 from devmind.memory import Named
 from devmind.sessions.pictures import WIDE_HALF_DEG
 from devmind.worlds.room import Room, reasons, sensor_health
@@ -92,9 +92,9 @@ class View:
             "attention": self._attended(tick),
             "overlays": self._overlaid(tick),
             "beliefs": self._believed(tick, room),
-            "plan": planned(tick.output, *room.frame.shape[:2]) if room.frame is not None else None,
-            "sound": None if sound is None else heard(np.asarray(sound)),
-            "says": said(tick.action.effectors["say"]) if "say" in tick.action.effectors else None,
+            "plan": view_plan(tick.output, *room.frame.shape[:2]) if room.frame is not None else None,
+            "sound": None if sound is None else view_sound(np.asarray(sound)),
+            "says": spoken_words(tick.action.effectors["say"]) if "say" in tick.action.effectors else None,
             "words": tick.moment.senses.get("words"),
             "page": tick.moment.senses.get("text"),
             "names": {sense: as_known(named) for sense, named in (names or {}).items()},
@@ -118,7 +118,7 @@ class View:
         tracker = self.agent.tracker
         if room.frame is None or tracker is None:
             return None
-        return believed(tick.output.beliefs, self.agent.labels_of(tracker.detects), *room.frame.shape[:2])
+        return view_beliefs(tick.output.beliefs, self.agent.labels_of(tracker.detects), *room.frame.shape[:2])
 
     def _overlaid(self, tick: Tick) -> dict[str, Any] | None:
         eye, of = tick.percepts.encoded.get(SENSE), self._overlays
@@ -126,7 +126,7 @@ class View:
             return None
         output = tick.output.outputs.get(of.head) or self.agent.run_heads([of.head], tick.percepts.seen)[of.head]
         seen: Overlays = output.overlays()
-        return drawn(seen, of.see(tick, seen), self.sure)
+        return draw_overlays(seen, of.see(tick, seen), self.sure)
 
 
 def gaze(room: Room) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def who_answered(tick: Tick, arcs: set[str]) -> dict[str, Any]:
     }
 
 
-def said(value: np.ndarray) -> str:
+def spoken_words(value: np.ndarray) -> str:
     """The words of an action `say`: UTF-8, one number for each byte, encoded as the sense `words`; zeros end them."""
     codes = np.asarray(value).reshape(-1)
     return bytes(int(code) & 0xFF for code in codes).partition(b"\0")[0].decode(errors="ignore")
@@ -192,7 +192,9 @@ LOST = 0.5
 """Share of belief that a thing is elsewhere from which it counts as lost."""
 
 
-def believed(beliefs: Beliefs | None, labels: Sequence[str], height: int, width: int) -> list[dict[str, Any]] | None:
+def view_beliefs(
+    beliefs: Beliefs | None, labels: Sequence[str], height: int, width: int
+) -> list[dict[str, Any]] | None:
     """The beliefs of one agent, those seen last first; None where it keeps none.
 
     Each has its class's `name`, `x` and `y` as fractions of a frame of this size (a thing beyond the frame is drawn at

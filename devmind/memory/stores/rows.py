@@ -97,7 +97,7 @@ def plain(entry: Entry) -> Entry:
     )
 
 
-def mixed(what: str) -> StoreError:
+def mixed_keys_error(what: str) -> StoreError:
     """A sentence on keys of two encoders, with what to do."""
     return StoreError(
         f"Keys of {what} from two encoders cannot be compared. Import what is to come into an empty folder ('devmind "
@@ -111,9 +111,9 @@ def read_key(row: Sequence[Any]) -> Key:
     number, sense, encoder, vector, checksum, features, features_sum = row
     whole = isinstance(vector, bytes) and isinstance(features, bytes | None) and isinstance(encoder, str)
     if not whole or key_checksum(number, sense, encoder, vector) != checksum:
-        raise damaged(number, f"its key of '{sense}'")
+        raise damaged_entry_error(number, f"its key of '{sense}'")
     if features_checksum(checksum, features) != features_sum:
-        raise damaged(number, f"its features of '{sense}'")
+        raise damaged_entry_error(number, f"its features of '{sense}'")
     return Key(array(vector), encoder, None if features is None else array(features))
 
 
@@ -126,7 +126,7 @@ def as_entry(row: Sequence[Any], keys: dict[str, Key]) -> Entry:
     pointer = as_pointer(session, tick, identity, span)
     _compare(number, time_s, importance, name, pointer, checksum)
     if payload is not None and payload_checksum(checksum, payload) != payload_sum:
-        raise damaged(number, "its payload")
+        raise damaged_entry_error(number, "its payload")
     senses = {} if payload is None else unpack(payload)
     return Entry(time_s, importance, name, keys, senses, number, None, pointer, recalled, recalled_s)
 
@@ -137,7 +137,7 @@ def _compare(number: Any, time_s: Any, importance: Any, name: Any, pointer: Poin
     except (TypeError, AttributeError, struct.error):  # a number in place of a text
         whole = False
     if not whole:
-        raise damaged(number, "when it was written, its importance, its name or its pointer")
+        raise damaged_entry_error(number, "when it was written, its importance, its name or its pointer")
 
 
 def compare_count(what: str, found: int, wanted: int) -> None:
@@ -149,7 +149,7 @@ def compare_count(what: str, found: int, wanted: int) -> None:
         )
 
 
-def damaged(number: object, what: str) -> StoreError:
+def damaged_entry_error(number: object, what: str) -> StoreError:
     """A sentence on an entry that differs from what was written."""
     return StoreError(f"Entry {number} of the memory is damaged: {what} is not as it was written. {MENDED_BY}.")
 
@@ -184,9 +184,9 @@ def read_keys(rows: Iterable[tuple[int, str, str, bytes, int]]) -> dict[str, Key
     for number, sense, encoder, vector, checksum in rows:
         ids, vectors, sums, one = columns.setdefault(sense, ([], [], [], encoder))
         if encoder != one or len(vector) != 64 * VECTOR.itemsize:
-            raise damaged(number, f"its key of '{sense}'")
+            raise damaged_entry_error(number, f"its key of '{sense}'")
         if key_checksum(number, sense, encoder, vector) != checksum:
-            raise damaged(number, f"its key of '{sense}'")
+            raise damaged_entry_error(number, f"its key of '{sense}'")
         ids.append(number)
         vectors.append(vector)
         sums.append(checksum)

@@ -40,7 +40,7 @@ from devmind.memory.stores.rows import (
     key_checksum,
     key_parts,
     keys_of,
-    mixed,
+    mixed_keys_error,
     payload_checksum,
     plain,
     read_key,
@@ -84,7 +84,7 @@ def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
     return (ids[start : start + _PARAMETERS] for start in range(0, len(ids), _PARAMETERS))
 
 
-def _marks(part: Sequence[int]) -> str:
+def _placeholders(part: Sequence[int]) -> str:
     return ", ".join("?" * len(part))
 
 
@@ -188,7 +188,7 @@ class SqliteStore:
         found: dict[int, Entry] = {}
         with self._reading() as database:
             for part in _parts(ids):
-                entries = read_entries(database, f"WHERE id IN ({_marks(part)})", part, payloads=True)
+                entries = read_entries(database, f"WHERE id IN ({_placeholders(part)})", part, payloads=True)
                 found |= {entry.id: entry for entry in entries}
         return [found[number] for number in ids if number in found]
 
@@ -244,7 +244,7 @@ class SqliteStore:
             with self._reading() as database:
                 return [*filter(None, [self.without_log]), *(fault.sentence for fault in faults(database))]
         with self._writing() as database:
-            mended_faults = mended(database, self._next_change(database))
+            mended_faults = mend_entries(database, self._next_change(database))
         if mended_faults:
             self._erase()
         return mended_faults
@@ -268,7 +268,7 @@ class SqliteStore:
             for other in ("<", ">"):
                 found = f"SELECT 1 FROM keys WHERE sense = ? AND encoder {other} ? LIMIT 1"
                 if database.execute(found, (sense, encoder)).fetchone():
-                    raise mixed(f"'{sense}'")
+                    raise mixed_keys_error(f"'{sense}'")
 
     # -- the file ------------------------------------------------------------------------------------------------------
 
@@ -750,7 +750,7 @@ def faults(database: sqlite3.Connection) -> list[Fault]:
         return [Fault(f"The database cannot be read through ({error}); take a copy of it from a backup.")]
 
 
-def mended(database: sqlite3.Connection, change: int) -> list[str]:
+def mend_entries(database: sqlite3.Connection, change: int) -> list[str]:
     """Delete damaged entries and rebuild derived data, inside a transaction; a sentence for each repair.
 
     Raises:

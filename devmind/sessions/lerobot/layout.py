@@ -43,7 +43,7 @@ def feature(dtype: str, shape: tuple[int, ...], names: list[str] | None = None, 
     return {"dtype": dtype, "shape": list(shape), "names": names, **more}
 
 
-def filled(template: Any, values: Mapping[str, Any]) -> str:
+def fill_template(template: Any, values: Mapping[str, Any]) -> str:
     """A path template with `{name}` and `{name:03d}` filled in: only these two forms of `str.format`.
 
     Raises:

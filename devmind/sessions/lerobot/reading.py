@@ -144,7 +144,7 @@ class _Dataset:
         from pyarrow import compute
 
         where = {name: about[f"data/{name}"] for name in ("chunk_index", "file_index")}
-        path = inside(self._folder, layout.filled(self._info["data_path"], where))
+        path = inside(self._folder, layout.fill_template(self._info["data_path"], where))
         if self._open[0] != path:
             self._open = path, self._table(path, self._columns.wanted)
         table = self._open[1]
@@ -169,7 +169,7 @@ class _Dataset:
         key = self._columns.sight
         at = f"videos/{key}/"
         where = {name: about[at + name] for name in ("chunk_index", "file_index")}
-        path = inside(self._folder, layout.filled(self._info["video_path"], {"video_key": key, **where}))
+        path = inside(self._folder, layout.fill_template(self._info["video_path"], {"video_key": key, **where}))
         shown = set()
         for row, decode in read_video(path, about[f"{at}from_timestamp"], float(self._info["fps"]), len(ticks)):
             shown.add(row)

@@ -31,12 +31,12 @@ def stats_of(values: np.ndarray) -> Stats:
 
 def picture_stats(pictures: list[np.ndarray]) -> Stats:
     """The same per colour, shaped [3, 1, 1] and scaled to 0..1, of RGB uint8 [H, W, 3]; count is that of pictures."""
-    pixels = np.concatenate([thinned(picture).reshape(-1, 3) for picture in pictures])
+    pixels = np.concatenate([thin_picture(picture).reshape(-1, 3) for picture in pictures])
     stats = {name: (value / 255).reshape(3, 1, 1) for name, value in stats_of(pixels).items() if name != "count"}
     return {**stats, "count": np.array([len(pictures)])}
 
 
-def thinned(picture: np.ndarray) -> np.ndarray:
+def thin_picture(picture: np.ndarray) -> np.ndarray:
     """Every n-th pixel, so that no side is longer than 150: statistics need no more."""
     return picture[:: 1 + picture.shape[0] // (PIXELS_A_SIDE + 1), :: 1 + picture.shape[1] // (PIXELS_A_SIDE + 1)]
 

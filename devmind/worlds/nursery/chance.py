@@ -49,6 +49,6 @@ def integers(
     return (uniform(seeds, purpose, shape=shape, tick=tick) * n).astype(np.int64)
 
 
-def shuffled(seeds: np.ndarray, purpose: str, n: int) -> np.ndarray:
+def permutations(seeds: np.ndarray, purpose: str, n: int) -> np.ndarray:
     """A permutation of 0..n-1 for each child, int64 [N, n]."""
     return np.argsort(uniform(seeds, purpose, shape=(n,)), axis=1, kind="stable")

@@ -40,11 +40,11 @@ def script(state: NurseryState) -> None:
     state.position[:, SCREEN] = hung
 
 
-def asked(state: NurseryState) -> np.ndarray:
+def names_colour(state: NurseryState) -> np.ndarray:
     """Whether the level names the colour at a state's tick, bool [N]."""
     return np.asarray(state.tick >= ASKS_FROM)
 
 
-def held(state: NurseryState) -> np.ndarray:
+def holds_hand(state: NurseryState) -> np.ndarray:
     """Whether the hand is held at a state's tick, bool [N]: before the question."""
-    return np.asarray(~asked(state))
+    return np.asarray(~names_colour(state))

@@ -12,7 +12,7 @@ import numpy as np
 
 from devmind.worlds.nursery.chance import uniform
 from devmind.worlds.nursery.goals import of_target
-from devmind.worlds.nursery.spawning import CANDIDATES, empty_room, put, put_clear, settle
+from devmind.worlds.nursery.spawning import CANDIDATES, empty_room, put_clear, put_object, settle
 from devmind.worlds.nursery.state import BOX, COLOUR_NAMES, CYLINDER, NurseryState
 
 PUSH, GRASP, PUT_IN = "push", "grasp", "put-in"
@@ -44,8 +44,8 @@ def spawn(task: str) -> Callable[[np.ndarray], NurseryState]:
             at = _point(seeds, "asked", (0.44, 0.6), (0.05, 0.22), (-0.36, -0.14), side)
             goal = _point(seeds, "goal", (0.48, 0.6), (0.08, 0.24), (-0.36, -0.2), -side)
         if task != GRASP:
-            put(state, GOAL, goal)
-        put(state, ASKED, at)
+            put_object(state, GOAL, goal)
+        put_object(state, ASKED, at)
         free = _point(seeds, "other", (0.44, 0.62), (-0.3, 0.3), (-0.36, -0.12), side, (CANDIDATES,))
         put_clear(state, OTHER, free, 0.12)
         state.graspable[:, ASKED] = state.graspable[:, OTHER] = task != PUSH
@@ -59,7 +59,7 @@ def spawn(task: str) -> Callable[[np.ndarray], NurseryState]:
     return begin
 
 
-def succeeded(task: str) -> Callable[[NurseryState], np.ndarray]:
+def task_done(task: str) -> Callable[[NurseryState], np.ndarray]:
     """Whether the task of `handle/TASK` is done, bool [N]."""
 
     def judge(state: NurseryState) -> np.ndarray:
@@ -76,7 +76,7 @@ def succeeded(task: str) -> Callable[[NurseryState], np.ndarray]:
 
 def reward(task: str) -> Callable[[NurseryState, NurseryState, bool], np.ndarray]:
     """1 at the tick in which the task gets done."""
-    judge = succeeded(task)
+    judge = task_done(task)
     return lambda before, after, closing: (judge(after) & ~judge(before)).astype(np.float64)
 
 

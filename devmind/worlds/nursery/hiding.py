@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from devmind.worlds.nursery.chance import integers, shuffled, uniform
+from devmind.worlds.nursery.chance import integers, permutations, uniform
 from devmind.worlds.nursery.spawning import empty_room, polar, settle
 from devmind.worlds.nursery.state import BOX, COLOUR_NAMES, NurseryState
 
@@ -127,7 +127,7 @@ def _ramp(tick: np.ndarray, start: np.ndarray | int, ticks: int = FALL_TICKS) ->
 
 def plan(seeds: np.ndarray, kind: str) -> Schedule:
     """The events in the rooms of `seeds`, int64 [N], at the level `hide/KIND`."""
-    target, order = integers(seeds, "asked", THINGS), shuffled(seeds, "places", len(PLACES))
+    target, order = integers(seeds, "asked", THINGS), permutations(seeds, "places", len(PLACES))
     before = order[:, :THINGS]
     mine, its, free = _of(before, target), _of(before, 1 - target), order[:, THINGS]
     goal = np.where(uniform(seeds, "goal") < 0.5, its, free)
@@ -217,7 +217,7 @@ def at_tick(state: NurseryState, kind: str, tick: np.ndarray) -> NurseryState:
     return new
 
 
-def asked(kind: str) -> Callable[[NurseryState], np.ndarray]:
+def names_colour(kind: str) -> Callable[[NurseryState], np.ndarray]:
     """Whether the level names a colour at a state's tick, bool [N]."""
     return lambda state: plan(state.seed, kind).asked(state.tick) != NOT_ASKED
 

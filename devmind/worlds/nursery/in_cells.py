@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from devmind.worlds.nursery.chance import uniform
-from devmind.worlds.nursery.spawning import in_view, put, settle
+from devmind.worlds.nursery.spawning import in_view, put_object, settle
 from devmind.worlds.nursery.state import NurseryState
 
 COLUMNS, HEIGHTS = 3, 2
@@ -37,5 +37,5 @@ def put_in_cells(
     up = ABOVE_DEG * (1 - 2 * (cells % HEIGHTS)) + uniform(seeds, "above", -ASTRAY_DEG, ASTRAY_DEG, (many,))
     far = uniform(seeds, "distance shown", *DISTANCES_M, (many,))
     for thing in range(many):
-        put(state, thing, in_view(state, left[:, thing], up[:, thing], far[:, thing]), cells[:, thing] >= 0)
+        put_object(state, thing, in_view(state, left[:, thing], up[:, thing], far[:, thing]), cells[:, thing] >= 0)
     return settle(state)

@@ -111,7 +111,7 @@ def _hide(kind: str) -> NurseryLevel:
         hiding.spawn(kind),
         cued=True,
         script=hiding.script(kind),
-        asks=hiding.asked(kind),
+        asks=hiding.names_colour(kind),
         facts=hiding.facts(kind),
     )
 
@@ -122,7 +122,7 @@ def _handle(task: str) -> NurseryLevel:
         handling.HORIZON,
         handling.spawn(task),
         handling.reward(task),
-        handling.succeeded(task),
+        handling.task_done(task),
         cued=True,
         success_ends=True,
     )
@@ -168,8 +168,8 @@ LEVELS = {
             cued=True,
             touch_ends=True,
             script=fetching.script,
-            asks=fetching.asked,
-            holds=fetching.held,
+            asks=fetching.names_colour,
+            holds=fetching.holds_hand,
         ),
     )
 }

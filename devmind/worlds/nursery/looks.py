@@ -55,7 +55,7 @@ def never_met(trained_on: Sequence[str], group: str) -> bool:
     return tuple(trained_on[: len(first)]) == first
 
 
-def unheard(size_m: Any) -> np.ndarray:
+def tone_held_out(size_m: Any) -> np.ndarray:
     """Whether the tone of a thing of this size is held out, bool of the argument's shape."""
     return np.asarray((size_m >= BAND_M[0]) & (size_m < BAND_M[1]))
 

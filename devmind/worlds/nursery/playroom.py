@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from devmind.worlds.nursery.chance import integers, shuffled, uniform
+from devmind.worlds.nursery.chance import integers, permutations, uniform
 from devmind.worlds.nursery.dynamics import taps
 from devmind.worlds.nursery.geometry import direction
 from devmind.worlds.nursery.spawning import (
@@ -12,8 +12,8 @@ from devmind.worlds.nursery.spawning import (
     empty_room,
     in_view,
     polar,
-    put,
     put_clear,
+    put_object,
     redress,
     seat_caregiver,
     settle,
@@ -72,14 +72,14 @@ def spawn_bind(seeds: np.ndarray) -> NurseryState:
     state = empty_room(seeds)
     n = len(seeds)
     state.pan = uniform(seeds, "pan", -30.0, 30.0)
-    place, order, sizes = (shuffled(seeds, name, 4) for name in ("place", "order", "sizes"))
+    place, order, sizes = (permutations(seeds, name, 4) for name in ("place", "order", "sizes"))
     sounding = integers(seeds, "sounding", 4)
     for slot in range(4):
         state.shape[:, slot] = (order[:, slot] + integers(seeds, "first shape", 3)) % len(SHAPES)
         state.size[:, slot] = 0.075 + 0.03 * sizes[:, slot]
         left = -22.5 + 15.0 * place[:, slot] + uniform(seeds, f"left {slot}", -1.5, 1.5)
         up = uniform(seeds, f"up {slot}", -15.0, 15.0)
-        put(state, slot, in_view(state, left, up, uniform(seeds, f"distance {slot}", 1.5, 1.9)))
+        put_object(state, slot, in_view(state, left, up, uniform(seeds, f"distance {slot}", 1.5, 1.9)))
     redress(state)
     state.loudness[np.arange(n), sounding] = uniform(seeds, "loudness", 0.8, 1.4)
     state.target = sounding

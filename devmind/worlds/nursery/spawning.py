@@ -6,7 +6,7 @@ import numpy as np
 
 from devmind.moment import WIDE_SIZE
 from devmind.worlds.nursery.caregiver import gap_to_caregiver
-from devmind.worlds.nursery.chance import integers, shuffled, uniform
+from devmind.worlds.nursery.chance import integers, permutations, uniform
 from devmind.worlds.nursery.dynamics import path_point
 from devmind.worlds.nursery.geometry import angles_deg, camera_axes, cos_deg, direction, length, sin_deg
 from devmind.worlds.nursery.looks import LARGEST_M, SMALLEST_M, sizes, textures
@@ -60,7 +60,7 @@ def empty_room(seeds: np.ndarray) -> NurseryState:
         held=count - 1,
         present=flags.copy(),
         shape=integers(seeds, "shape", len(SHAPES), (o,)),
-        colour=shuffled(seeds, "colour", len(COLOUR_NAMES))[:, :o],
+        colour=permutations(seeds, "colour", len(COLOUR_NAMES))[:, :o],
         texture=integers(seeds, "texture", len(TEXTURES), (o,)),
         size=sizes(seeds, uniform(seeds, "size", SMALLEST_M, LARGEST_M, (o,))),
         yaw=uniform(seeds, "yaw", 0.0, 90.0, (o,)),
@@ -122,7 +122,7 @@ def _on_floor(position: np.ndarray, size: np.ndarray) -> np.ndarray:
     return position * share[..., None]
 
 
-def put(state: NurseryState, slot: int, position: np.ndarray, where: np.ndarray | bool = True) -> None:
+def put_object(state: NurseryState, slot: int, position: np.ndarray, where: np.ndarray | bool = True) -> None:
     """Make the object `slot` present at `position` [N, 3] in the children `where`."""
     chosen = np.broadcast_to(np.asarray(where), (len(state),))
     state.position[chosen, slot] = _on_floor(position, state.size[:, slot])[chosen]
@@ -148,14 +148,14 @@ def put_clear(
     body = gap_to_caregiver(state, candidates, state.size[:, slot, None])
     free = np.where(body < 0, np.minimum(free, body), free)
     best = np.argmax(np.minimum(free, margin_m), axis=1)
-    put(state, slot, candidates[np.arange(len(state)), best], where)
+    put_object(state, slot, candidates[np.arange(len(state)), best], where)
 
 
 def put_outside_caregiver(state: NurseryState, slot: int, candidates: np.ndarray) -> None:
     """Put the object at the first of `candidates` [N, C, 3] that is not inside the caregiver; else at the first."""
     candidates = _on_floor(candidates, state.size[:, slot])
     best = np.argmax(gap_to_caregiver(state, candidates, state.size[:, slot, None]) >= 0, axis=1)
-    put(state, slot, candidates[np.arange(len(state)), best])
+    put_object(state, slot, candidates[np.arange(len(state)), best])
 
 
 def seat_caregiver(state: NurseryState, where: np.ndarray | bool = True, spread_deg: float = 65.0) -> None:

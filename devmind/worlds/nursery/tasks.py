@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from devmind.worlds.nursery.backdrop import hang
-from devmind.worlds.nursery.chance import integers, shuffled, uniform
+from devmind.worlds.nursery.chance import integers, permutations, uniform
 from devmind.worlds.nursery.geometry import direction
 from devmind.worlds.nursery.spawning import (
     CANDIDATES,
@@ -14,8 +14,8 @@ from devmind.worlds.nursery.spawning import (
     in_view,
     launch,
     polar,
-    put,
     put_clear,
+    put_object,
     put_outside_caregiver,
     seat_caregiver,
     settle,
@@ -38,7 +38,7 @@ def _put_off_axis(state: NurseryState, least_deg: float, most_deg: float) -> Non
     angle = uniform(state.seed, "off axis", least_deg, most_deg)
     distance = uniform(state.seed, "distance", 1.1, 1.9)
     state.size[:, 0] = np.minimum(state.size[:, 0], 0.16)
-    put(state, 0, in_view(state, angle * np.cos(turn), angle * np.sin(turn), distance))
+    put_object(state, 0, in_view(state, angle * np.cos(turn), angle * np.sin(turn), distance))
     state.target[:] = 0
 
 
@@ -65,7 +65,7 @@ def spawn_orient_sound(seeds: np.ndarray) -> NurseryState:
         uniform(seeds, "elevation", -8.0, 8.0),
         uniform(seeds, "distance", 0.9, 2.2),
     )
-    put(state, 0, place)
+    put_object(state, 0, place)
     silent = integers(seeds, "silent", 4)
     for slot in range(1, 4):
         azimuth = uniform(seeds, f"azimuth {slot}", -180.0, 180.0, (CANDIDATES,))
@@ -115,7 +115,7 @@ def spawn_clutter_orient(seeds: np.ndarray) -> NurseryState:
     _put_off_axis(state, 0.0, 28.0)
     away = uniform(seeds, "away") < 0.25
     azimuth, elevation = uniform(seeds, "azimuth", -48.0, 48.0), uniform(seeds, "elevation", -26.0, 28.0)
-    put(state, 0, polar(azimuth, elevation, uniform(seeds, "distance", 1.1, 1.9)), away)
+    put_object(state, 0, polar(azimuth, elevation, uniform(seeds, "distance", 1.1, 1.9)), away)
     wander(state, 0, uniform(seeds, "wanders") < 0.5)
     return settle(hang(state))
 
@@ -137,7 +137,7 @@ def spawn_reach(seeds: np.ndarray) -> NurseryState:
     state = empty_room(seeds)
     state.tilt[:] = REACH_TILT_DEG
     count = 3 + integers(seeds, "count", 2)
-    side = shuffled(seeds, "side", 4)
+    side = permutations(seeds, "side", 4)
     for slot in range(4):
         state.size[:, slot] = uniform(seeds, f"size {slot}", 0.035, 0.055)
         y = -0.225 + 0.15 * side[:, slot, None] + uniform(seeds, f"y {slot}", -0.02, 0.02, (CANDIDATES,))

@@ -18,7 +18,7 @@ from devmind.curriculum.stage import Context
 from devmind.report.exhibits import png
 from devmind.seeding import exam_seeds, lesson_seeds
 from stages.language.answer.lesson import ASKED, Questions, draw_questions
-from stages.language.answering import SURE, answers, sure_answers
+from stages.language.answering import SURE, answers, answers_with_confidence
 from stages.language.caregiver.grammar import UNKNOWN
 from stages.language.caregiver.scene import HELD_OUT, TAUGHT, Scene, Thing
 from stages.language.hand_rules import CutOuts
@@ -51,7 +51,7 @@ def examine(agent: Agent, context: Context) -> Exam:
 @in_parts
 def _exam(agent: Agent, name: str, questions: Questions, rules: Callable[[], Rules]) -> Parts:
     senses = {SIGHT: questions.shown.sight, TEXT: questions.questions}
-    replies, confidence = sure_answers(agent, senses, LONGEST)
+    replies, confidence = answers_with_confidence(agent, senses, LONGEST)
     right = _right(replies, questions)
     measure = Measure(
         name, "answered rightly", right, chance=0.0, ceiling=1.0, rate=True, note=NOTE[name],
@@ -98,10 +98,12 @@ class Rules:
         """By rule, the answers that would be true if each thing, whose place is told, were what the rule calls it."""
         crops, shape = questions.shown.crops(), questions.shown.pairs.shape
         flat = crops.reshape(-1, crops.shape[-1])
-        return {name: _told(questions, rule.called(flat).reshape(shape)) for name, rule in self.cut_outs.items()}
+        return {
+            name: _true_answers(questions, rule.called(flat).reshape(shape)) for name, rule in self.cut_outs.items()
+        }
 
 
-def _told(questions: Questions, called: np.ndarray) -> list[str]:
+def _true_answers(questions: Questions, called: np.ndarray) -> list[str]:
     """The answers about things that are `called` colour and noun, int64 [N, K, 2]."""
     boxes = questions.shown.boxes
     replies = []

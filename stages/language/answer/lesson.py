@@ -110,7 +110,7 @@ def _page(rng: np.random.Generator, kind: str, question: str, answer: str) -> Pa
 
 def draw_questions(context: Context, seeds: np.ndarray, of: Sequence[Pair]) -> Questions:
     """Scenes of two to four things of the pairs `of`, and a question about each; all kinds are equally frequent."""
-    drawn = [_drawn(numpy_rng("answer", seed), of) for seed in seeds.tolist()]
+    drawn = [_draw_pairs(numpy_rng("answer", seed), of) for seed in seeds.tolist()]
     pairs, cells = (np.stack(column) for column in zip(*drawn, strict=True))
     drawn_views = views(context, seeds, pairs, cells, of=of)
     exchanges = [
@@ -120,7 +120,7 @@ def draw_questions(context: Context, seeds: np.ndarray, of: Sequence[Pair]) -> Q
     return Questions(drawn_views, [kind for kind, _ in exchanges], [exchange for _, exchange in exchanges])
 
 
-def _drawn(rng: np.random.Generator, of: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray]:
+def _draw_pairs(rng: np.random.Generator, of: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray]:
     """Different pairs int64 [MOST, 2] and their cells [MOST]; -1 for those that are not there."""
     count = int(rng.integers(2, MOST + 1))
     pairs = np.array([of[at] for at in rng.choice(len(of), MOST, replace=False)])

@@ -37,7 +37,7 @@ import numpy as np
 
 from devmind.errors import DevmindError, nearest
 from devmind.seeding import numpy_rng
-from stages.language.caregiver.scene import COLOURS, NOUNS, TAUGHT, Pair, Scene, Thing, drawn, name_of
+from stages.language.caregiver.scene import COLOURS, NOUNS, TAUGHT, Pair, Scene, Thing, draw_scene, name_of
 
 SHOWS = ("look,", "here is", "see,", "there is")
 AT = ("on the left", "in the middle", "on the right")
@@ -172,7 +172,7 @@ def talk(characters: int, *names: int | str) -> tuple[str, float]:
     while length < characters:
         rng = numpy_rng("caregiver", *names, number)
         choices = Choices(rng)
-        scene = drawn(rng, TAUGHT)
+        scene = draw_scene(rng, TAUGHT)
         exchanges.append(exchange(scene, choices))
         length, nats, number = length + len(exchanges[-1]), nats + choices.nats + _nats_of(scene), number + 1
     return "".join(exchanges), nats

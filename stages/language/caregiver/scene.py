@@ -56,7 +56,7 @@ def name_of(colour: int, noun: int) -> str:
     return f"{COLOURS[colour]} {NOUNS[noun]}"
 
 
-def drawn(rng: np.random.Generator, of: Sequence[Pair] = PAIRS) -> Scene:
+def draw_scene(rng: np.random.Generator, of: Sequence[Pair] = PAIRS) -> Scene:
     """A scene of two to four things of the pairs `of`, not rendered, for sentences alone."""
     pairs = rng.choice(len(of), int(rng.integers(2, 5)), replace=False)
     places = np.sort(rng.integers(0, len(PLACES), len(pairs)))
@@ -64,7 +64,7 @@ def drawn(rng: np.random.Generator, of: Sequence[Pair] = PAIRS) -> Scene:
     return Scene(tuple(Thing(colour, noun, place) for (colour, noun), place in things), of)
 
 
-def seen(truth: Mapping[str, np.ndarray], row: int, of: Sequence[Pair] = PAIRS) -> Scene:
+def visible_scene(truth: Mapping[str, np.ndarray], row: int, of: Sequence[Pair] = PAIRS) -> Scene:
     """What one child of the nursery has in view, by the world's truth; `of` are the pairs that may be mentioned."""
     here = np.flatnonzero(truth["present"][row] & (truth["visible"][row] > 0))
     left = (truth["object_azimuth_deg"][row, here] - truth["pan_deg"][row] + 180) % 360 - 180

@@ -44,7 +44,7 @@ def looked_at(boxes: np.ndarray) -> np.ndarray:
     return np.where(away.min(1) <= GAZE_PX, away.argmin(1), -1)
 
 
-def repaired(left_out: str) -> str:
+def repair_turn(left_out: str) -> str:
     """What she says if the child looks at another thing: 'no, the red one.'."""
     return f"no, {left_out}"
 
@@ -59,4 +59,4 @@ def answer(asked: bool, looks_at: int, means: int, left_out: str) -> str:
     """
     if asked:
         return left_out
-    return YES if looks_at == means else repaired(left_out)
+    return YES if looks_at == means else repair_turn(left_out)

@@ -11,7 +11,7 @@ import numpy as np
 
 from devmind.curriculum.stage import Context
 from devmind.worlds.nursery.in_cells import COLUMNS, put_in_cells
-from stages.language.caregiver.scene import PAIRS, PLACES, Pair, Scene, seen
+from stages.language.caregiver.scene import PAIRS, PLACES, Pair, Scene, visible_scene
 
 LEVEL = "bind"
 """The nursery's level with things in view; this module moves them to cells."""
@@ -70,7 +70,7 @@ def views(
         looked_at: which thing the child looks at, int64 [N]; -1, and by default: straight ahead.
         of: pairs that may be mentioned.
     """
-    world, state = placed(context, seeds, pairs, cells, looked_at)
+    world, state = place_things(context, seeds, pairs, cells, looked_at)
     return as_views(world, world.restore(state)["sight"], pairs, of)
 
 
@@ -78,10 +78,10 @@ def as_views(world: Any, sight: np.ndarray, pairs: np.ndarray, of: Sequence[Pair
     """The `Views` of a world as it is now, whose things are these pairs, with its picture `sight`."""
     truth = world.truth()
     boxes = truth["boxes"][:, : pairs.shape[1]]
-    return Views(sight, pairs, boxes, [seen(truth, row, of) for row in range(len(sight))])
+    return Views(sight, pairs, boxes, [visible_scene(truth, row, of) for row in range(len(sight))])
 
 
-def placed(
+def place_things(
     context: Context, seeds: np.ndarray, pairs: np.ndarray, cells: np.ndarray, looked_at: np.ndarray | None = None
 ) -> tuple[Any, Any]:
     """The nursery and its state with things placed as in `views`, with the same arguments; nothing is sensed yet."""

@@ -20,7 +20,7 @@ from devmind.report.exhibits import png
 from devmind.seeding import exam_seeds, lesson_seeds
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.name.scenes import THINGS
-from stages.language.new_words.exam import Rules, TaughtLives
+from stages.language.new_words.exam import NewWordLives, Rules
 from stages.language.new_words.lives import Lives, lives
 from stages.language.taught_words import WHAT, answers_by_looks
 
@@ -40,14 +40,14 @@ def examine(agent: Agent, context: Context) -> Parts:
     if not answers_by_looks(agent):
         return
     n = context.episodes(EPISODES)
-    of, strange = drawn(context, exam_seeds(n, context.seed, ASKS), exam=True)
-    answer = TaughtLives(agent, of, untaught=strange).answered([WHAT] * n)
+    of, strange = draw_lives(context, exam_seeds(n, context.seed, ASKS), exam=True)
+    answer = NewWordLives(agent, of, untaught=strange).answered([WHAT] * n)
     right = answer.asks == strange
     measure = Measure(
         ASKS, "asked or not, rightly", right.astype(float), 0.5, 1.0, rate=True, note=NOTE, episodes=of.episodes()
     )
     yield [measure]
-    unremembering = TaughtLives(agent, of, memory=False).answered([WHAT] * n)
+    unremembering = NewWordLives(agent, of, memory=False).answered([WHAT] * n)
     rows = {
         "asked about things that were never named": float(answer.asks[strange].mean()),
         "asked about things that were named once": float(answer.asks[~strange].mean()),
@@ -58,7 +58,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     yield [replace(measure, floors=floors, rows=rows, exhibits=mistakes)]
 
 
-def drawn(context: Context, seeds: np.ndarray, exam: bool) -> tuple[Lives, np.ndarray]:
+def draw_lives(context: Context, seeds: np.ndarray, exam: bool) -> tuple[Lives, np.ndarray]:
     """Lives of the seeds int64 [N], and in which of them the thing looked at was never named, bool [N]."""
     pairs = (HELD_OUT, PAIRS) if exam else (TAUGHT, TAUGHT)
     return lives(context, seeds, *pairs, np.ones(len(seeds), bool), exam=exam), np.arange(len(seeds)) % 2 == 1
@@ -74,7 +74,7 @@ def _floors(context: Context, of: Lives, strange: np.ndarray) -> dict[str, float
     look is as similar to the thing looked at as a threshold, the best one in lives of lessons.
     """
     n, rules = context.scaled(TUNED_ON), Rules(context)
-    lesson, without = drawn(context, lesson_seeds(n, context.seed, ASKS), exam=False)
+    lesson, without = draw_lives(context, lesson_seeds(n, context.seed, ASKS), exam=False)
     floors = {"never asks": float((~strange).mean()), "always asks": float(strange.mean())}
     tuned, fits_of_exam = (
         {name: _best_fit(fits[:, 0], one.scenes.target, unknown) for name, fits in rules.fits(one, looked_at=True)}

@@ -23,7 +23,7 @@ from devmind.report.exhibits import png
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from stages.language.answering import TOGETHER
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT, name_of
-from stages.language.caregiver.turns import answer, looked_at, repaired
+from stages.language.caregiver.turns import answer, looked_at, repair_turn
 from stages.language.converse import asking
 from stages.language.converse.asking import ASKS
 from stages.language.converse.games import SAID, Games, games
@@ -85,7 +85,7 @@ def shown_in_lessons(context: Context, n: int) -> np.ndarray:
     seeds = lesson_seeds(n, context.seed, CONVERSE, "episodes")
     parts = [games(context, part, TAUGHT, TAUGHT) for part in np.array_split(seeds, -(-n // 1000))]
     episodes = [identities({SIGHT: one.sight, TEXT: one.openings}) for one in parts]
-    return np.concatenate([*episodes, new_words_lesson.taught(context, n)])
+    return np.concatenate([*episodes, new_words_lesson.lesson_episodes(context, n)])
 
 
 def play(agent: Agent, context: Context, drawn_games: Games, dark: bool = False) -> Played:
@@ -168,7 +168,7 @@ def put_right(agent: Agent, context: Context, drawn_games: Games, before: bool =
     right = list[np.ndarray]()
     opened, others = ~drawn_games.clear, drawn_games.fitting & (np.arange(THINGS) != drawn_games.target[:, None])
     first_words = {row: f"{words}{THERE}" for row, words in enumerate(drawn_games.openings)}
-    corrections = [repaired(words) for words in drawn_games.completions]
+    corrections = [repair_turn(words) for words in drawn_games.completions]
     for silent in np.unique(drawn_games.silent[opened]):
         rows = np.flatnonzero(opened & (drawn_games.silent == silent))
         talk = Conversation(agent, len(rows))

@@ -107,14 +107,14 @@ def games(context: Context, seeds: np.ndarray, targets: Sequence[Pair], others: 
         targets: pairs from which the meant one is drawn; others: pairs that may stand beside it. Whatever she says
             first, a thing beside it has its colour or its noun.
     """
-    drawn = [_drawn(seed, targets, others) for seed in seeds.tolist()]
+    drawn = [_draw_game(seed, targets, others) for seed in seeds.tolist()]
     pairs, cells, target, kind = (np.stack(column) for column in zip(*drawn, strict=True))
     silent = np.array([pause(numpy_rng("silent", seed)) for seed in seeds.tolist()])
     drawn_views = vars(views(context, seeds, pairs, cells))
     return Games(**drawn_views, target=target, kind=kind, seeds=seeds, cells=cells, silent=silent)
 
 
-def _drawn(
+def _draw_game(
     seed: int, targets: Sequence[Pair], others: Sequence[Pair]
 ) -> tuple[np.ndarray, np.ndarray, np.int64, np.int64]:
     """Four different pairs int64 [4, 2], their cells [4], which one is meant, and the row of SAID."""

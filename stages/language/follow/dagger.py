@@ -18,20 +18,22 @@ from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds
 from devmind.worlds.minigrid import Rooms, room
-from stages.language.follow.rooms import BOT_LOST, Bot, Demonstration, following, instructed
+from stages.language.follow.rooms import BOT_LOST, Bot, Demonstration, following, rooms_with_instructions
 from stages.language.parts import BOARD, CHOOSE
 
 TICKS = 16
 """Ticks of an episode of the agent; going round in circles shows in fewer."""
 
 
-def relabelled(name: str, seeds: Sequence[int] | np.ndarray, policy: Policy, ticks: int = TICKS) -> list[Demonstration]:
+def relabel_episodes(
+    name: str, seeds: Sequence[int] | np.ndarray, policy: Policy, ticks: int = TICKS
+) -> list[Demonstration]:
     """Episodes in which `policy` acts, with what the bot would do at each tick as `choice`.
 
     The bot was written for its own steps and may lose its way. The record of an episode ends there; if that is at its
     first tick, the episode is left out.
     """
-    rooms = instructed([room(name) for _ in seeds], np.asarray(seeds))
+    rooms = rooms_with_instructions([room(name) for _ in seeds], np.asarray(seeds))
     labelled, earned = _Labelled(policy, rooms), np.zeros(rooms.num_envs)
     for tick in rollout(labelled, rooms, ticks, sparing=hasattr(policy, "keep")):
         earned += tick.reward
@@ -103,6 +105,6 @@ def own_episodes(agent: Agent, context: Context, name: str, update: int, rows: i
     agent.eval()
     try:
         with torch.no_grad():
-            return relabelled(name, seeds, following(agent))
+            return relabel_episodes(name, seeds, following(agent))
     finally:
         agent.train(was_training)

@@ -116,7 +116,7 @@ def main() -> None:
         show.path("session", share.session)
     made, ticks, failed = (sum(getattr(share, name) for share in shares) for name in ("made", "ticks", "failed"))
     show.line(
-        f"{show.counted(made, 'episode')}, {show.counted(ticks, 'tick')}; the bot failed in {failed} further rooms"
+        f"{show.count_of(made, 'episode')}, {show.count_of(ticks, 'tick')}; the bot failed in {failed} further rooms"
     )
 
 

@@ -20,11 +20,11 @@ from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
-from devmind.worlds.minigrid import FORWARD, PICKUP, installed, room
+from devmind.worlds.minigrid import FORWARD, PICKUP, minigrid_installed, room
 from stages.language.follow.hand_rules import at_random, straight_on, to_the_red_ball
 from stages.language.follow.lesson import NAME, ROOM, ROOMS, pool_seeds
 from stages.language.follow.rooms import HIDDEN, Likeliest, demonstrate, following, missions, returns
-from stages.language.parts import BOARD, untaught
+from stages.language.parts import BOARD, untrained_agent
 
 LOCAL, PICK_UP = "follow/local", "follow/pickup"
 GATE = Gate([Threshold(NAME, 0.95), Threshold(LOCAL, 0.85, goal=True)])
@@ -44,11 +44,11 @@ def examine(agent: Agent, context: Context) -> Parts:
 
     Without MiniGrid nothing is measured, and the gate says so.
     """
-    if not installed():
+    if not minigrid_installed():
         return
     n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, NAME)
-    values = played(seeds, following(agent))
+    values = success_of_episodes(seeds, following(agent))
     measure = Measure(
         NAME,
         "instruction carried out",
@@ -57,7 +57,7 @@ def examine(agent: Agent, context: Context) -> Parts:
         rate=True,
         reference="BabyAI 1.0: 0.99 from some 8,000 to 12,000 demonstrations of the bot",
         note=f"{ROOM}, new rooms; the bot's ceiling is in the rows",
-        episodes=begun(seeds),
+        episodes=episode_names(seeds),
     )
     yield [measure]
     floors, rows = _floors(agent, context, seeds), _rows(agent, context, seeds)
@@ -75,16 +75,18 @@ def further(agent: Agent, context: Context, name: str) -> Measure:
     rng = numpy_rng(context.seed, name, "rules")
     quarter = seeds[: max(8, len(seeds) // 4)]
     bot = float(np.mean([demo.reward if (demo := demonstrate(where, int(seed))) else 0.0 for seed in quarter]))
-    random, straight = (earned(seeds, rule, where).mean() for rule in (at_random(rng, last), straight_on(rng)))
+    random, straight = (
+        returns_of_episodes(seeds, rule, where).mean() for rule in (at_random(rng, last), straight_on(rng))
+    )
 
     def scaled(returns: np.ndarray) -> np.ndarray:
         return (returns - random) / (bot - random)
 
-    drawn, likeliest = (earned(seeds, policy, where) for policy in (following(agent), Likeliest(agent)))
+    drawn, likeliest = (returns_of_episodes(seeds, policy, where) for policy in (following(agent), Likeliest(agent)))
     few = {
-        "an untaught agent": earned(few_seeds, following(untaught(agent)), where),
-        "instruction hidden": hidden(few_seeds, following(agent), where),
-        "another instruction": misled(few_seeds, following(agent), where),
+        "an untaught agent": returns_of_episodes(few_seeds, following(untrained_agent(agent)), where),
+        "instruction hidden": returns_without_words(few_seeds, following(agent), where),
+        "another instruction": returns_with_other_words(few_seeds, following(agent), where),
     }
     return Measure(
         name,
@@ -103,33 +105,33 @@ def further(agent: Agent, context: Context, name: str) -> Measure:
             "likeliest actions": float(scaled(likeliest).mean()),
             "likeliest actions, instructions carried out": float((likeliest > 0).mean()),
         },
-        episodes=begun(seeds, where),
+        episodes=episode_names(seeds, where),
     )
 
 
-def hidden(seeds: np.ndarray, policy: Policy, where: str = ROOM) -> np.ndarray:
+def returns_without_words(seeds: np.ndarray, policy: Policy, where: str = ROOM) -> np.ndarray:
     """The return of each episode with an empty page in place of its instruction, float64 [N]."""
-    return earned(seeds, policy, where, [HIDDEN] * len(seeds))
+    return returns_of_episodes(seeds, policy, where, [HIDDEN] * len(seeds))
 
 
-def misled(seeds: np.ndarray, policy: Policy, where: str = ROOM) -> np.ndarray:
+def returns_with_other_words(seeds: np.ndarray, policy: Policy, where: str = ROOM) -> np.ndarray:
     """The same with another room's instruction, which always differs from the room's own, float64 [N]."""
     instructions = missions(where, seeds)
     others = [
         next((one for one in instructions[at:] + instructions[:at] if one != own), ELSEWHERE)
         for at, own in enumerate(instructions)
     ]
-    return earned(seeds, policy, where, others)
+    return returns_of_episodes(seeds, policy, where, others)
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Rooms of lessons, as many of each kind, int64 [about n]."""
     numbers = range(max(1, n // len(ROOMS)))
     seeds = np.array([pool_seeds(context.seed, number)[0] for number in numbers])
-    return np.concatenate([begun(seeds, where) for where in ROOMS])
+    return np.concatenate([episode_names(seeds, where) for where in ROOMS])
 
 
-def begun(seeds: np.ndarray, where: str = ROOM) -> np.ndarray:
+def episode_names(seeds: np.ndarray, where: str = ROOM) -> np.ndarray:
     """Names of the rooms and instructions of the seeds, int64 [N]."""
     world, rooms, instructions = room(where), [], []
     env: Any = world.env.unwrapped
@@ -141,12 +143,12 @@ def begun(seeds: np.ndarray, where: str = ROOM) -> np.ndarray:
     return identities({"room": np.stack(rooms), "told": instructions})
 
 
-def played(seeds: np.ndarray, policy: Policy) -> np.ndarray:
+def success_of_episodes(seeds: np.ndarray, policy: Policy) -> np.ndarray:
     """Whether each instruction was carried out, float64 [N] of 0 and 1."""
-    return (earned(seeds, policy) > 0).astype(np.float64)
+    return (returns_of_episodes(seeds, policy) > 0).astype(np.float64)
 
 
-def earned(
+def returns_of_episodes(
     seeds: np.ndarray, policy: Policy, where: str = ROOM, instructions: Sequence[str] | None = None
 ) -> np.ndarray:
     """The return of each episode, float64 [N]: 0 if the instruction was not carried out, else the more the sooner.
@@ -171,10 +173,10 @@ def _rows(agent: Agent, context: Context, seeds: np.ndarray) -> dict[str, float]
     few_seeds = _some(seeds)
     bot = [demonstrate(ROOM, int(seed)) is not None for seed in few_seeds]
     return {
-        "likeliest actions": float(played(seeds, Likeliest(agent)).mean()),
-        "instruction hidden": float((hidden(few_seeds, following(agent)) > 0).mean()),
-        "another instruction": float((misled(few_seeds, following(agent)) > 0).mean()),
-        "board off": float(played(few_seeds, following(agent, without=[BOARD])).mean()),
+        "likeliest actions": float(success_of_episodes(seeds, Likeliest(agent)).mean()),
+        "instruction hidden": float((returns_without_words(few_seeds, following(agent)) > 0).mean()),
+        "another instruction": float((returns_with_other_words(few_seeds, following(agent)) > 0).mean()),
+        "board off": float(success_of_episodes(few_seeds, following(agent, without=[BOARD])).mean()),
         "the bot": float(np.mean(bot)),
     }
 
@@ -183,5 +185,7 @@ def _floors(agent: Agent, context: Context, seeds: np.ndarray) -> dict[str, floa
     """Rules that ignore the instruction, and an untaught agent."""
     rng = numpy_rng(context.seed, NAME, "rules")
     rules = (("random", at_random), ("straight on", straight_on), ("to the red ball, by rule", to_the_red_ball))
-    floors = {name: float(played(seeds, rule(rng)).mean()) for name, rule in rules}
-    return floors | {"an untaught agent": float(played(_some(seeds), following(untaught(agent))).mean())}
+    floors = {name: float(success_of_episodes(seeds, rule(rng)).mean()) for name, rule in rules}
+    return floors | {
+        "an untaught agent": float(success_of_episodes(_some(seeds), following(untrained_agent(agent))).mean())
+    }

@@ -38,7 +38,7 @@ SQUEEZED, HIDDEN = 16, 256
 
 
 @dataclass
-class Drawn(Categorical):
+class SampledActions(Categorical):
     """Actions drawn by noise that the view and the tick determine, so equal in a replay and beside any other rows.
 
     Attributes:
@@ -55,7 +55,7 @@ class Drawn(Categorical):
         assert self.seen is not None
         assert self.tick is not None
         classes = torch.arange(self.logits.shape[-1], device=self.logits.device)
-        numbers = mixed(mixed(self.seen + mixed(self.tick))[..., None] + classes)
+        numbers = mix_bits(mix_bits(self.seen + mix_bits(self.tick))[..., None] + classes)
         uniform = (((numbers >> 41) & (2**23 - 1)).float() + 0.5) / 2**23  # exact in float32; MPS has no float64
         return (self.logits - uniform.log().neg().log()).argmax(-1)  # Gumbel's noise draws by the probabilities
 
@@ -65,7 +65,7 @@ class Drawn(Categorical):
         return {"tick": self.tick + 1}
 
 
-def mixed(numbers: Tensor) -> Tensor:
+def mix_bits(numbers: Tensor) -> Tensor:
     """int64 numbers that look random, the same for the same `numbers` (the last steps of Appleby's MurmurHash3)."""
     for factor in (-0xAE502812AA7333, -0x3B314601E57A13AD):
         numbers = (numbers ^ ((numbers >> 33) & (2**31 - 1))) * factor
@@ -73,7 +73,7 @@ def mixed(numbers: Tensor) -> Tensor:
 
 
 class FollowHead(Head):
-    """One of `classes` actions: `Drawn` [..., classes].
+    """One of `classes` actions: `SampledActions` [..., classes].
 
     Taps (the sense of `ViewEncoder`, "trunk", "trunk:text"): the cells, the readout, which carries what was seen
     before, and the page. A missing page or view counts as zeros. The number of the tick is carried.
@@ -94,7 +94,7 @@ class FollowHead(Head):
         self.squeeze = nn.Conv2d(narrow, SQUEEZED, 1)
         self.choose = mlp(SQUEEZED * SIDE**2 + 2 * width, HIDDEN, classes)
 
-    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Drawn:
+    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> SampledActions:
         (_, readout, page), (_, here, present) = (
             x.tensor_split((VIEW_TOKENS, VIEW_TOKENS + 1), at) for x, at in ((tapped.tokens, -2), (tapped.present, -1))
         )
@@ -112,8 +112,8 @@ class FollowHead(Head):
         decision = F.relu(self.squeeze(seen)).flatten(1).unflatten(0, instruction.shape[:-1])
         logits = self.choose(torch.cat((decision, instruction, readout[..., 0, :] * here), -1))
         cells = planes.flatten(-3).long()
-        seen = (cells * mixed(torch.arange(1, cells.shape[-1] + 1, device=cells.device))).sum(-1)
-        return Drawn(logits, seen=seen, tick=torch.zeros_like(seen) if kept is None else kept["tick"])
+        seen = (cells * mix_bits(torch.arange(1, cells.shape[-1] + 1, device=cells.device))).sum(-1)
+        return SampledActions(logits, seen=seen, tick=torch.zeros_like(seen) if kept is None else kept["tick"])
 
     def heard(self, page: Tensor, present: Tensor) -> Tensor:
         """What the questions find in features [..., K, D] of a page, present bool [..., K]: [..., QUESTIONS x D]."""

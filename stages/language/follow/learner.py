@@ -59,7 +59,7 @@ class FollowLearner(GradientLearner):
             scalars = {"loss": output.loss(choice), "as the bot": (output.mode() == choice).float().mean()}
         order = torch_generator(self.seed, "follow", "order", step)
         for _ in range(STEPS):
-            tapped, choice = drawn(self.read, MOMENTS, order)
+            tapped, choice = draw_moments(self.read, MOMENTS, order)
             self.descend(head(tapped).loss(choice))
         return scalars
 
@@ -117,7 +117,7 @@ def together(parts: Sequence[tuple[Tapped, Tensor]]) -> tuple[Tapped, Tensor]:
     return Tapped(tokens, present, maps), torch.cat([choice for _, choice in parts])
 
 
-def drawn(parts: Sequence[tuple[Tapped, Tensor]], n: int, order: torch.Generator) -> tuple[Tapped, Tensor]:
+def draw_moments(parts: Sequence[tuple[Tapped, Tensor]], n: int, order: torch.Generator) -> tuple[Tapped, Tensor]:
     """`n` Moments of all parts, drawn uniformly without replacement; all of them if there are fewer."""
     sizes = [len(choice) for _, choice in parts]
     picked = torch.randperm(sum(sizes), generator=order)[:n].sort().values

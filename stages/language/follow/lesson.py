@@ -48,11 +48,11 @@ def lesson(context: Context) -> Lesson:
     """The lesson as data: following by DAgger in all rooms. Trunk and encoders stay as earlier lessons left them."""
     return gradient_lesson(
         context, NAME, loss, dagger_batch, steps=STEPS, rows=ROWS, learning_rate=LEARNING_RATE, minutes=MINUTES,
-        trains=trained, rehearsed=True, control=(), learner=FollowLearner, skills=(NAME,),
+        trains=trained_weights, rehearsed=True, control=(), learner=FollowLearner, skills=(NAME,),
     )  # fmt: skip
 
 
-def trained(agent: Agent) -> tuple[str, ...]:
+def trained_weights(agent: Agent) -> tuple[str, ...]:
     """The head that follows."""
     return (f"heads.{FOLLOW}.",)
 

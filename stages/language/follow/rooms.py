@@ -37,7 +37,7 @@ LONGEST = 240
 """Ticks after which the bot has failed, as in MiniGrid's tests of it."""
 
 
-def instructed(
+def rooms_with_instructions(
     worlds: Sequence[GymWorld], seeds: Sequence[int] | np.ndarray, instructions: Sequence[str] | None = None
 ) -> Rooms:
     """Rooms that are stepped together, with their instructions as the sense `text` in every tick.
@@ -103,7 +103,7 @@ def demonstrate(name: str, seed: int, stray: float = 0.0) -> Demonstration | Non
         WorldError: as `room_of_bot`.
     """
     world = room_of_bot(name)
-    rooms, rng = instructed([world], np.array([seed])), numpy_rng("stray", name, seed)
+    rooms, rng = rooms_with_instructions([world], np.array([seed])), numpy_rng("stray", name, seed)
     boards, choices, done = [rooms.observe()[BOARD][0]], list[int](), list[int]()
 
     def teaching(senses: Senses, first: np.ndarray) -> Actions:
@@ -173,16 +173,16 @@ def returns(name: str, seeds: np.ndarray, policy: Policy, instructions: Sequence
     """The return of each episode, float64 [N]: 0 if the instruction was not carried out, else the more the sooner.
 
     Args:
-        instructions: as for `instructed`; the room still rewards its own instruction.
+        instructions: as for `rooms_with_instructions`; the room still rewards its own instruction.
     """
-    rooms, earned = instructed([room(name) for _ in seeds], seeds, instructions), np.zeros(len(seeds))
+    rooms, earned = rooms_with_instructions([room(name) for _ in seeds], seeds, instructions), np.zeros(len(seeds))
     for tick in rollout(policy, rooms, sparing=True):
         earned += tick.reward
     rooms.close()
     return earned
 
 
-def succeeded(name: str, seeds: np.ndarray, policy: Policy) -> np.ndarray:
+def success_of_episodes(name: str, seeds: np.ndarray, policy: Policy) -> np.ndarray:
     """Whether each instruction was carried out, float64 [N] of 0 and 1; the room says when an episode ends."""
     return (returns(name, seeds, policy) > 0).astype(np.float64)
 

@@ -23,11 +23,11 @@ _SIDES = {"left": "right", "right": "left"}
 
 def as_well(demo: Demonstration, rng: np.random.Generator) -> Demonstration:
     """An episode as correct as `demo`, with permuted colours and kinds; half of the episodes are mirrored."""
-    demo = renamed(demo, rng.permutation(len(COLOURS)), rng.permutation(len(KINDS)))
-    return mirrored(demo) if rng.random() < 0.5 else demo
+    demo = rename_things(demo, rng.permutation(len(COLOURS)), rng.permutation(len(KINDS)))
+    return mirror_demonstration(demo) if rng.random() < 0.5 else demo
 
 
-def renamed(demo: Demonstration, colours: np.ndarray, kinds: np.ndarray) -> Demonstration:
+def rename_things(demo: Demonstration, colours: np.ndarray, kinds: np.ndarray) -> Demonstration:
     """Things of colour `c` get the colour `colours[c]`, and of kind `k` (among KINDS) the kind `kinds[k]`; walls and
     things that cannot be carried stay.
     """
@@ -40,7 +40,7 @@ def renamed(demo: Demonstration, colours: np.ndarray, kinds: np.ndarray) -> Demo
     return replace(demo, board=board, instruction=_said(demo.instruction, words))
 
 
-def mirrored(demo: Demonstration) -> Demonstration:
+def mirror_demonstration(demo: Demonstration) -> Demonstration:
     """Left and right exchanged in the view, the instruction, what the bot would do and what was done."""
     turned = np.arange(max(LEFT, RIGHT, int(demo.choice.max(initial=0)), int(demo.done.max(initial=0))) + 1)
     turned[[LEFT, RIGHT]] = RIGHT, LEFT

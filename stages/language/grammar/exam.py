@@ -37,7 +37,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     """One value a pair: 1 if the right pages cost fewer nats, 0.5 if both cost the same."""
     per_fault = context.episodes(EACH)
     all_pairs = pairs(context, per_fault)
-    values = judged(all_pairs, lambda texts: nats(agent, texts))
+    values = judge_pairs(all_pairs, lambda texts: nats(agent, texts))
     kinds = np.array([one.kind for one in all_pairs])
     measure = Measure(
         NAME,
@@ -52,8 +52,10 @@ def examine(agent: Agent, context: Context) -> Parts:
     yield [measure]
     rows = {kind: float(values[kinds == kind].mean()) for kind in KINDS_OF_FAULTS}
     untrue = [pair(TRUTH, EXAM_SEEDS_FROM + context.seed, number) for number in range(per_fault)]
-    rows[TRUTH] = float(judged(untrue, lambda texts: nats(agent, texts)).mean())
-    floors = {f"Witten-Bell {order}-gram": float(judged(all_pairs, grams(context, order)).mean()) for order in ORDERS}
+    rows[TRUTH] = float(judge_pairs(untrue, lambda texts: nats(agent, texts)).mean())
+    floors = {
+        f"Witten-Bell {order}-gram": float(judge_pairs(all_pairs, grams(context, order)).mean()) for order in ORDERS
+    }
     yield [replace(measure, floors=floors, rows=rows, exhibits=_mistakes(all_pairs, values))]
 
 
@@ -69,7 +71,7 @@ def texts_of(some_pairs: Sequence[Pair]) -> list[str]:
     return ["".join((*one.right, *one.wrong)) for one in some_pairs]
 
 
-def judged(some_pairs: Sequence[Pair], telling: Telling) -> np.ndarray:
+def judge_pairs(some_pairs: Sequence[Pair], telling: Telling) -> np.ndarray:
     """For each pair 1 if the right pages cost less, 0.5 if both cost the same, else 0, float64 [N]. The pages of each
     sort are summed.
     """
@@ -99,7 +101,7 @@ def grams(context: Context, order: int) -> Telling:
     return nats_of
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """The exam's pairs of which a right page was read in lessons word for word: int64, at best none."""
     all_pairs = pairs(context, EACH)
     lessons_text = caregiver(context).taught

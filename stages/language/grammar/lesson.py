@@ -28,7 +28,7 @@ from stages.language.caregiver.scene import TAUGHT
 from stages.language.grammar.pairs import TWICE, Pair, pair
 from stages.language.parts import reader
 from stages.language.read.corpus import as_bytes
-from stages.language.read.pages import padded, page_batch, telling, telling_pieces
+from stages.language.read.pages import pad_pages, page_batch, telling, telling_pieces
 
 PREFERRING = 0.2
 """Weight of the preference beside the nats a byte of reading. Its gradient is three to twenty-five times as large
@@ -63,7 +63,7 @@ def nats_of(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
         rows = zip(batch["pieces"].flatten(1).tolist(), length.tolist(), strict=True)
         texts = [bytes(row[:n]).decode() for row, n in rows]
         ids = [encoder.pieces.encode(text, add_special_tokens=False).ids for text in texts]
-        return telling_pieces(agent, padded(ids)).sum(1)
+        return telling_pieces(agent, pad_pages(ids)).sum(1)
     nats = telling(agent, {name: value for name, value in batch.items() if name != "length"})
     there = torch.arange(nats.shape[1]) < length[:, None].cpu()
     return (nats * there.to(nats.device)).sum(1)

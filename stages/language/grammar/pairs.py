@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from devmind.seeding import numpy_rng
 from stages.language.caregiver import grammar
 from stages.language.caregiver.grammar import AT, COUNTS, SHOWS, Choices, a, exchange
-from stages.language.caregiver.scene import COLOURS, HELD_OUT, NOUNS, Scene, drawn
+from stages.language.caregiver.scene import COLOURS, HELD_OUT, NOUNS, Scene, draw_scene
 from stages.language.caregiver.scene import Pair as Words
 
 
@@ -83,7 +83,7 @@ def _answer_to_whether(scene: Scene, choices: Choices) -> Lines:
     return f"{question} {answer}", f"{question} {choices.of(AT)}."
 
 
-def _told_twice(scene: Scene, lines: list[str], last: str, choices: Choices) -> Pair:
+def _described_twice(scene: Scene, lines: list[str], last: str, choices: Choices) -> Pair:
     """The last line, and in its place a thing described before; and the same with both names exchanged."""
     others = [a(thing.name) for thing in scene.things if thing.name not in last]
     name = next(a(thing.name) for thing in scene.things if thing.name in last)
@@ -127,11 +127,11 @@ def pair(kind: str, *names: int | str, of: Sequence[Words] = HELD_OUT) -> Pair:
     exams the held-out ones.
     """
     choices = Choices(numpy_rng("minimal pair", kind, *names))
-    scene = drawn(choices.rng, of)
+    scene = draw_scene(choices.rng, of)
     spoken = exchange(scene, choices).splitlines()[: len(scene.things)]
     if kind == TWICE:
-        return _told_twice(scene, spoken[:-1], spoken[-1], choices)
-    lines = _begun((_truth if kind == TRUTH else FAULTS[kind])(scene, choices), choices)
+        return _described_twice(scene, spoken[:-1], spoken[-1], choices)
+    lines = _with_introduction((_truth if kind == TRUTH else FAULTS[kind])(scene, choices), choices)
     right, wrong = (_page([*spoken, line]) for line in lines)
     return Pair(kind, (right,), (wrong,))
 
@@ -140,7 +140,7 @@ def _page(lines: list[str]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _begun(lines: Lines, choices: Choices) -> Lines:
+def _with_introduction(lines: Lines, choices: Choices) -> Lines:
     """With the words that show a thing in front, if the lines begin with its name."""
     if lines[0].startswith(("a ", "an ")):
         show = choices.of(SHOWS)

@@ -18,7 +18,7 @@ from devmind.curriculum.stage import Context
 from devmind.moment import SIGHT_SIZE
 from devmind.report.exhibits import png
 from devmind.seeding import exam_seeds, lesson_seeds
-from stages.language.answering import SURE, answers, sure_answers
+from stages.language.answering import SURE, answers, answers_with_confidence
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.eye import SIDE
 from stages.language.hand_rules import CLASSIFIERS, CutOuts
@@ -79,7 +79,7 @@ def shown_in_lessons(context: Context, n: int) -> np.ndarray:
 
 def says(agent: Agent, sight: np.ndarray) -> tuple[list[str], np.ndarray]:
     """What the agent writes behind "what is that?", up to a full stop, and its confidence, float64 [N]."""
-    return sure_answers(agent, {SIGHT: sight, TEXT: [WHAT] * len(sight)}, LONGEST)
+    return answers_with_confidence(agent, {SIGHT: sight, TEXT: [WHAT] * len(sight)}, LONGEST)
 
 
 def finds(agent: Agent, drawn_scenes: Scenes, questions: Sequence[str] | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -45,7 +45,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     for row, (colour, noun) in enumerate(drawn_scenes.meant.tolist()):
         if what[row]:
             pointed[row, drawn_scenes.target[row]] = True
-            pages.append(_asked_what(rng, colour, noun))
+            pages.append(_question_page(rng, colour, noun))
         elif rng.random() < BY_NOUN:
             pointed[row] = drawn_scenes.pairs[row, :, 1] == noun
             pages.append(Page(where(name_of(int(rng.integers(len(COLOURS))), noun)), one_colour=True))
@@ -55,7 +55,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     return batch_of(drawn_scenes, pages, rng, pointed)
 
 
-def _asked_what(rng: np.random.Generator, colour: int, noun: int) -> Page:
+def _question_page(rng: np.random.Generator, colour: int, noun: int) -> Page:
     """A question about the thing looked at, and the answer behind it."""
     if rng.random() >= APART:
         return named_apart(rng, WHAT, colour, noun)

@@ -47,13 +47,13 @@ def scenes(
             colour and one its noun, as far as `others` allow.
         looked_at: bool [N]: the child looks at what is meant, instead of straight ahead.
     """
-    drawn = [_drawn(seed, targets, others) for seed in seeds.tolist()]
+    drawn = [_draw_scene(seed, targets, others) for seed in seeds.tolist()]
     pairs, cells, target = (np.stack(column) for column in zip(*drawn, strict=True))
     drawn_views = views(context, seeds, pairs, cells, np.where(looked_at, target, -1))
     return Scenes(**vars(drawn_views), target=target)
 
 
-def _drawn(seed: int, targets: Sequence[Pair], others: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray, np.int64]:
+def _draw_scene(seed: int, targets: Sequence[Pair], others: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray, np.int64]:
     """Four different pairs int64 [4, 2], their cells [4], and which of them is meant, from a seed."""
     rng = numpy_rng("name", seed)
     chosen = [targets[int(rng.integers(len(targets)))]]

@@ -31,7 +31,7 @@ from stages.language.name.exam import UNNAMED, nearest
 from stages.language.name.scenes import THINGS, scenes
 from stages.language.new_words.lives import Lives, lives
 from stages.language.parts import SIGHT
-from stages.language.taught_words import WHAT, TaughtAnswer, answers_by_looks, ask, look, memories_of, where
+from stages.language.taught_words import WHAT, NewWordAnswer, answers_by_looks, ask, look, memories_of, where
 
 SAID, FOUND = "new_words/said", "new_words/found"
 GATE = Gate([Threshold(SAID, 0.85), Threshold(FOUND, 0.85)])
@@ -60,9 +60,9 @@ def examine(agent: Agent, context: Context) -> Parts:
     near, ahead = (
         lives(context, seeds, HELD_OUT, PAIRS, np.full(n, looked_at), exam=True) for looked_at in (True, False)
     )
-    right_place = (TaughtLives(agent, ahead).found() == ahead.scenes.target).astype(float)
+    right_place = (NewWordLives(agent, ahead).found() == ahead.scenes.target).astype(float)
     found = Measure(FOUND, "found", right_place, 1 / THINGS, 1.0, rate=True, note=NOTE, episodes=ahead.episodes())
-    answer = TaughtLives(agent, near).answered([WHAT] * n)
+    answer = NewWordLives(agent, near).answered([WHAT] * n)
     words = np.array(answer.words)
     right = (words == near.asked).astype(float)
     said = Measure(SAID, "named correctly", right, 1 / THINGS, 1.0, rate=True, note=NOTE, episodes=near.episodes())
@@ -75,7 +75,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     ]
 
 
-class TaughtLives:
+class NewWordLives:
     """Lives that were taught their words, to be asked.
 
     Args:
@@ -96,13 +96,13 @@ class TaughtLives:
         texts = [where(word) for word in self.of.asked] if questions is None else questions
         return nearest(self.answered(texts).cells, self.of.scenes.boxes)
 
-    def answered(self, questions: Sequence[str]) -> TaughtAnswer:
+    def answered(self, questions: Sequence[str]) -> NewWordAnswer:
         """What each life answers to its question, by the function that the page of a life calls."""
         parts = []
         for rows in np.array_split(np.arange(len(self.of.words)), -(-len(self.of.words) // TOGETHER)):
             recall = self._taught(rows) if self.memory else None
             parts.append(ask(self.agent, recall, self.of.scenes.sight[rows], [questions[row] for row in rows]))
-        return joined(parts)
+        return join_groups(parts)
 
     def _taught(self, rows: np.ndarray) -> OwnMemories:
         """Memories of these lives, in which each word was taught once."""
@@ -121,16 +121,16 @@ class TaughtLives:
         return recall
 
 
-def joined(parts: Sequence[TaughtAnswer]) -> TaughtAnswer:
+def join_groups(parts: Sequence[NewWordAnswer]) -> NewWordAnswer:
     """What several groups of lives answered, as of one."""
-    of: dict[str, list[Any]] = {name: [getattr(part, name) for part in parts] for name in TaughtAnswer._fields}
+    of: dict[str, list[Any]] = {name: [getattr(part, name) for part in parts] for name in NewWordAnswer._fields}
     whole: dict[str, Any] = {
         name: np.concatenate(column)
         if isinstance(column[0], np.ndarray)
         else [word for words in column for word in words]
         for name, column in of.items()
     }
-    return TaughtAnswer(**whole)
+    return NewWordAnswer(**whole)
 
 
 class Rules:
@@ -172,9 +172,9 @@ def _said_rows(agent: Agent, of: Lives, confidence: np.ndarray, right: np.ndarra
     calibration error of all.
     """
     calibration, of = calibration_error(confidence, right), of.first(_some(of))
-    unknown = TaughtLives(agent, of, untaught=True).said()
+    unknown = NewWordLives(agent, of, untaught=True).said()
     return {
-        "memory off": float((TaughtLives(agent, of, memory=False).said() == of.asked).mean()),
+        "memory off": float((NewWordLives(agent, of, memory=False).said() == of.asked).mean()),
         "says no word for a thing that was never shown": float((unknown == "").mean()),
         "calibration error of what it says": calibration,
     }
@@ -189,8 +189,8 @@ def _found_rows(agent: Agent, of: Lives) -> dict[str, float]:
     of = of.first(_some(of))
     share = lambda pointed_at: float((pointed_at == of.scenes.target).mean())  # noqa: E731
     return {
-        "memory off": share(TaughtLives(agent, of, memory=False).found()),
-        f"asked '{UNNAMED}'": share(TaughtLives(agent, of).found([UNNAMED] * len(of.words))),
+        "memory off": share(NewWordLives(agent, of, memory=False).found()),
+        f"asked '{UNNAMED}'": share(NewWordLives(agent, of).found([UNNAMED] * len(of.words))),
     }
 
 

@@ -74,7 +74,7 @@ class ComparingLearner(GradientLearner):
     """
 
     def __init__(self, agent: Agent, context: Context) -> None:
-        super().__init__(agent, loss, seed=context.seed, learning_rate=_rate(context)[1], trains=trained(agent))
+        super().__init__(agent, loss, seed=context.seed, learning_rate=_rate(context)[1], trains=trained_weights(agent))
         self.context = context
         self.recent: list[dict[str, Any]] = []
 
@@ -90,7 +90,7 @@ class ComparingLearner(GradientLearner):
             return super().update(batch, step)
         self.set_rates(step)
         like = max(0.0, 1 - step / max(1.0, LIKE_UNTIL * self.steps))
-        self.recent = [*self.recent, read(self.agent, batch)][-KEPT:]
+        self.recent = [*self.recent, read_features(self.agent, batch)][-KEPT:]
         value, scalars = loss_of(self.agent, self.recent[-1], like)
         self.descend(value)
         for at in numpy_rng(self.seed, NAME, "again", step).integers(len(self.recent), size=AGAIN).tolist():
@@ -131,7 +131,7 @@ def _rate(context: Context) -> tuple[int, float]:
     return context.changed(NAME, ROWS[context.config.size], 1e-3)
 
 
-def trained(agent: Agent) -> tuple[str, ...]:
+def trained_weights(agent: Agent) -> tuple[str, ...]:
     """The two heads that compare."""
     return tuple(f"heads.{head}." for head in (SOUGHT, RECOGNISED))
 
@@ -185,7 +185,7 @@ def memories(of: Lives, age_s: np.ndarray) -> dict[str, Any]:
     }
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Lives of lessons, int64 [about n]."""
     seeds = lesson_seeds(n, context.seed, NAME, "episodes")
     return np.concatenate([
@@ -196,11 +196,11 @@ def taught(context: Context, n: int) -> np.ndarray:
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """`loss_of` a batch of lives."""
-    return loss_of(agent, read(agent, batch))
+    return loss_of(agent, read_features(agent, batch))
 
 
 @torch.no_grad()
-def read(agent: Agent, batch: Mapping[str, Any]) -> dict[str, Any]:
+def read_features(agent: Agent, batch: Mapping[str, Any]) -> dict[str, Any]:
     """The features that both heads read of each of N lives, which the lesson does not change, and the targets.
 
     Returns:

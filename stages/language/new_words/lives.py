@@ -82,7 +82,7 @@ def lives(
     """
     later_scenes = scenes(context, seeds, targets, others, looked_at)
     rngs = [numpy_rng("taught once", seed) for seed in seeds.tolist()]
-    words = np.array([invented(rng, THINGS, exam) for rng in rngs])
+    words = np.array([invent_words(rng, THINGS, exam) for rng in rngs])
     look_seeds = np.stack([rng.integers(0, 2**31, THINGS) for rng in rngs]).reshape(-1)
     cells = np.concatenate([rng.integers(0, CELLS, (THINGS, 1)) for rng in rngs])
     taught_views = views(
@@ -98,7 +98,7 @@ def in_another_light(sight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.clip(sight * light, 0, 255).astype(np.uint8)
 
 
-def invented(rng: np.random.Generator, count: int, exam: bool) -> list[str]:
+def invent_words(rng: np.random.Generator, count: int, exam: bool) -> list[str]:
     """Different words that the caregiver does not have."""
     words: dict[str, None] = {}
     while len(words) < count:

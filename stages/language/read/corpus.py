@@ -82,7 +82,7 @@ def of_caregiver(seed: int, characters: int, held_out: int) -> Corpus:
 @lru_cache(maxsize=2)
 def of_files(files: tuple[Path, ...]) -> Corpus:
     """Texts joined, with the last tenth of each held out."""
-    texts = [read(file) for file in files]
+    texts = [read_text(file) for file in files]
     cuts = [int(len(text) * 0.9) for text in texts]
     return Corpus(
         ", ".join(file.name for file in files),
@@ -93,7 +93,7 @@ def of_files(files: tuple[Path, ...]) -> Corpus:
     )
 
 
-def read(file: Path) -> str:
+def read_text(file: Path) -> str:
     """A text file.
 
     Raises:

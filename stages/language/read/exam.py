@@ -76,7 +76,7 @@ def blocks(text: str, n: int) -> list[str]:
     return ["".join(part) for part in np.array_split(np.array(list(text)), n)]
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_blocks(context: Context, n: int) -> np.ndarray:
     """The blocks of the held-out part that occur word for word anywhere in the taught part: int64, at best none."""
     text = corpus(context)
     all_blocks = blocks(text.held_out, max(1, round(len(text.held_out) / BLOCK)))

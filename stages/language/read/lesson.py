@@ -16,7 +16,7 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
 from stages.language.parts import reader
 from stages.language.read.corpus import as_bytes, caregiver, corpus
-from stages.language.read.pages import LENGTHS, padded, page_batch, telling, telling_pieces
+from stages.language.read.pages import LENGTHS, pad_pages, page_batch, telling, telling_pieces
 
 GROUP = "text:"
 """Begins the entries of texts in an agent's `trained_on`."""
@@ -51,7 +51,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     if encoder.pieces is not None:
         # A page may begin or end in the middle of a character, which is left out.
         texts = [bytes(row).decode(errors="ignore") for row in batch["pieces"].flatten(1).tolist()]
-        pieces = padded([encoder.pieces.encode(text, add_special_tokens=False).ids for text in texts])
+        pieces = pad_pages([encoder.pieces.encode(text, add_special_tokens=False).ids for text in texts])
         nats = telling_pieces(agent, pieces).sum() / sum(len(text.encode()) for text in texts)
     else:
         nats = telling(agent, dict(batch)).mean()

@@ -66,7 +66,7 @@ def telling_pieces(agent: Agent, pieces: Tensor) -> Tensor:
     return nats * (pieces >= 0)
 
 
-def padded(rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Tensor:
+def pad_pages(rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Tensor:
     """Rows of tokens as int64 [N, K] on `device`, -1 behind the end of each."""
     longest = max(map(len, rows), default=0)
     tokens = [[*row, *[-1] * (longest - len(row))] for row in rows]

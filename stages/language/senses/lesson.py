@@ -24,13 +24,13 @@ from devmind.worlds.nursery.chance import uniform
 from devmind.worlds.nursery.in_cells import CELLS
 from stages.language.caregiver.grammar import a
 from stages.language.caregiver.scene import COLOURS, NOUNS, TAUGHT, Pair
-from stages.language.caregiver.views import Views, as_views, placed
+from stages.language.caregiver.views import Views, as_views, place_things
 from stages.language.name.lesson import COLOUR, KIND
 from stages.language.parts import SIGHT, SOUND, TEXT
 from stages.language.read import lesson as read_lesson
 from stages.language.seeing import Page, as_read, batch_of, nats_of
-from stages.language.senses.measured import measured
-from stages.language.teaching import taught
+from stages.language.senses.measured import measured_senses
+from stages.language.teaching import supervised_lesson
 
 NAME = "senses"
 STEPS = {"tiny": 6, "nursery": 240, "child": 1200, "adult": 4000}
@@ -64,9 +64,9 @@ def lesson(context: Context) -> Lesson:
         "learner": JointLearner,
         "skills": ("name", "read"),
         "learns_from": (read_lesson.group(context),),
-        "compared": measured().verdict(),
+        "compared": measured_senses().verdict(),
     }
-    return taught(context, NAME, JointLoss(LOSSES, WEIGHTS), lesson_batch, STEPS, ROWS, 1e-3, 2.0, **more)
+    return supervised_lesson(context, NAME, JointLoss(LOSSES, WEIGHTS), lesson_batch, STEPS, ROWS, 1e-3, 2.0, **more)
 
 
 def writing_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Tensor]]:
@@ -117,7 +117,7 @@ def sounding(context: Context, seeds: np.ndarray, of: tuple[Pair, ...]) -> Sound
     rng = [numpy_rng("sounding", seed) for seed in seeds.tolist()]
     pairs = np.array([[of[int(one.integers(len(of)))]] for one in rng])
     cells = np.array([[int(one.integers(CELLS))] for one in rng])
-    world, state = placed(context, seeds, pairs, cells, np.zeros(len(seeds), np.int64))
+    world, state = place_things(context, seeds, pairs, cells, np.zeros(len(seeds), np.int64))
     state.loudness[:, 0] = uniform(seeds, "loudness", *LOUDNESS)
     sensed = world.restore(state)
     return Sounding(as_views(world, sensed[SIGHT], pairs), sensed[SOUND])

@@ -79,7 +79,7 @@ class Measured:
 
 
 @cache
-def measured() -> Measured:
+def measured_senses() -> Measured:
     """What `measured.json` holds."""
     data = bounds.read_file(FILE, ConfigError)
     return Measured(**bounds.parse_json(data, ConfigError, f"'{FILE}' is not JSON ({{}}); install devmind again."))

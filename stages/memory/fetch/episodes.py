@@ -12,7 +12,7 @@ from torch import Tensor
 from devmind.acting import Actor, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
-from devmind.agent.batch import collate_tick, pad_body, stacked
+from devmind.agent.batch import collate_tick, pad_body, stack_ticks
 from devmind.agent.encoders import Encoded
 from devmind.agent.tracker import entries
 from devmind.curriculum.stage import Context
@@ -55,7 +55,7 @@ def command_towards(place: np.ndarray, hand: np.ndarray) -> np.ndarray:
     return np.concatenate([way, -np.ones_like(way[..., :1])], -1).astype(np.float32)
 
 
-def heard(senses: Senses) -> np.ndarray:
+def has_question(senses: Senses) -> np.ndarray:
     """Whether a row is asked for something now, bool [N, 1]."""
     return np.array([word != "" for word in senses["words"]])[:, None]
 
@@ -72,13 +72,13 @@ def lives(agent: Agent, context: Context, level: str, blocks: range, size: int) 
     def play(block: int) -> Lives:
         # Made with gradients on, as teaching has them: so an exam in which a copy is taught knows it from its own.
         world = context.make_world("nursery", level, lesson_seeds(size, context.seed, NAME, level, block))
-        return _lived(agent, world, size, numpy_rng(context.seed, NAME, level, block))
+        return _live_episode(agent, world, size, numpy_rng(context.seed, NAME, level, block))
 
     return latest(agent, f"lives {level}", (context.seed, size), blocks, play)
 
 
 @torch.no_grad()
-def _lived(agent: Agent, world: Any, size: int, rng: np.random.Generator) -> Lives:
+def _live_episode(agent: Agent, world: Any, size: int, rng: np.random.Generator) -> Lives:
     actor = Actor(agent, size, effectors=[], trunk=False)
     by_teacher, drift = (np.arange(size) % 2 == 0)[:, None], rng.normal(0, 0.5, (size, 4))
     ticks = list[dict[str, Any]]()
@@ -89,7 +89,7 @@ def _lived(agent: Agent, world: Any, size: int, rng: np.random.Generator) -> Liv
         ticks[-1] |= {
             "body": pad_body(senses["body"]), "place": state.position, "hand": state.hand,
             "touched": state.touch.any(1),
-            "asked": heard(senses)[:, 0],
+            "asked": has_question(senses)[:, 0],
         }  # fmt: skip
         drift[:] = 0.8 * drift + rng.normal(0, 0.4, drift.shape)
         to = command_towards(state.position[np.arange(size), state.target], state.hand)
@@ -102,7 +102,7 @@ def _lived(agent: Agent, world: Any, size: int, rng: np.random.Generator) -> Liv
     things = state.present.copy()
     things[:, SCREEN] = False
     once = {"things": things, "colour": state.colour, "target": state.target}
-    batch = stacked(ticks) | {name: torch.from_numpy(value.copy()) for name, value in once.items()}
+    batch = stack_ticks(ticks) | {name: torch.from_numpy(value.copy()) for name, value in once.items()}
     return batch | {LAST + part: batch[f"{part}sight"][:, SEEN_TICKS - 1] for part in (TOKENS, PRESENT)}
 
 
@@ -120,7 +120,7 @@ def _noted(actor: Actor, tick: Any) -> dict[str, np.ndarray]:
     return {name: np.asarray(value.cpu() if isinstance(value, Tensor) else value) for name, value in arrays.items()}
 
 
-def drawn(pool: Sequence[Lives], block: np.ndarray, row: np.ndarray, tick: np.ndarray | None = None) -> Lives:
+def draw_lives(pool: Sequence[Lives], block: np.ndarray, row: np.ndarray, tick: np.ndarray | None = None) -> Lives:
     """Lives of a pool by `block`, which ascends, and `row`; with `tick` these Moments of them alone. All int64 [n]."""
     parts = []
     for number, episodes in enumerate(pool):

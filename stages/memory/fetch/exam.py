@@ -27,7 +27,7 @@ from devmind.worlds.nursery.along_a_ray import along, ray_to
 from devmind.worlds.nursery.fetching import DELAY_TICKS, HORIZON, SCREEN, SEEN_TICKS
 from devmind.worlds.nursery.goals import first_touched
 from devmind.worlds.nursery.state import MAX_TILT_DEG
-from stages.memory.fetch.episodes import ARC, HEAD, NAME, command_towards, heard
+from stages.memory.fetch.episodes import ARC, HEAD, NAME, command_towards, has_question
 from stages.memory.fetch.episodes import HIDDEN as LEVEL
 
 EPISODES, TOGETHER = 400, 100
@@ -42,7 +42,10 @@ def examine(agent: Agent, context: Context) -> Parts:
     n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, NAME)
     arc, trunk = by_arc(agent), by_trunk(agent)
-    hits_by_arc, hits_by_trunk = fetched(context, seeds, lambda: arc), fetched(context, seeds, lambda: trunk)
+    hits_by_arc, hits_by_trunk = (
+        fetches_named(context, seeds, lambda: arc),
+        fetches_named(context, seeds, lambda: trunk),
+    )
     state = context.make_world("nursery", LEVEL, seeds).state()
     things = state.present.sum(1) - state.present[:, SCREEN]
     by_what_is_seen = Measure(
@@ -65,21 +68,21 @@ def examine(agent: Agent, context: Context) -> Parts:
     yield [by_what_is_seen, by_memory]
     few, rng = seeds[: max(8, n // 2)], numpy_rng("exam", NAME, "random")
     rows = {
-        OFF: fetched(context, few, lambda: by_trunk(agent, short_term=False, beliefs=False)).mean(),
-        WINDOW: fetched(context, few, lambda: by_trunk(agent, beliefs=False)).mean(),
-        BELIEFS: fetched(context, few, lambda: by_trunk(agent, short_term=False)).mean(),
-        DEAF: fetched(context, few, lambda: by_trunk(agent, without=("words",))).mean(),
+        OFF: fetches_named(context, few, lambda: by_trunk(agent, short_term=False, beliefs=False)).mean(),
+        WINDOW: fetches_named(context, few, lambda: by_trunk(agent, beliefs=False)).mean(),
+        BELIEFS: fetches_named(context, few, lambda: by_trunk(agent, short_term=False)).mean(),
+        DEAF: fetches_named(context, few, lambda: by_trunk(agent, without=("words",))).mean(),
     }
     floors = {
-        "random": fetched(context, seeds, lambda: lambda senses, first: at_random(rng, len(first))).mean(),
-        "along the ray to where the colour was seen": fetched(context, seeds, Remembered).mean(),
+        "random": fetches_named(context, seeds, lambda: lambda senses, first: at_random(rng, len(first))).mean(),
+        "along the ray to where the colour was seen": fetches_named(context, seeds, Remembered).mean(),
     }
-    ceiling = float(fetched(context, seeds, ByTruth).mean())
+    ceiling = float(fetches_named(context, seeds, ByTruth).mean())
     full = replace(by_what_is_seen, ceiling=ceiling, floors=floors)
     yield [full, replace(by_memory, ceiling=ceiling, floors=floors, rows=rows)]
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Episodes of lessons, int64 [n]: rooms in which a thing is named, hidden or in sight."""
     return of_lessons(context.make_world, n, context.seed, "nursery", [LEVEL, "reach"])
 
@@ -112,7 +115,7 @@ class ByTruth:
         return {"reach": command_towards(truth["position"][np.arange(len(first)), truth["target"]], truth["hand"])}
 
 
-def fetched(context: Context, seeds: np.ndarray, make: Callable[[], Policy]) -> np.ndarray:
+def fetches_named(context: Context, seeds: np.ndarray, make: Callable[[], Policy]) -> np.ndarray:
     """Whether a fresh policy first touched the named thing, bool [N].
 
     Args:
@@ -151,7 +154,7 @@ class Remembered:
         if self.tick < SEEN_TICKS:
             self.last_sight = senses["sight"]
         self.tick += 1
-        for row in np.flatnonzero(heard(senses)[:, 0] & np.isnan(self.ray).any(1)):
+        for row in np.flatnonzero(has_question(senses)[:, 0] & np.isnan(self.ray).any(1)):
             tilt = np.deg2rad(senses["body"][row, 2] * MAX_TILT_DEG)
             self.ray[row] = self._ray(self.last_sight[row], senses["words"][row], tilt)
         return {"reach": along(self.ray, senses["body"])}

@@ -26,7 +26,7 @@ from devmind.agent.output import masked_mean
 from devmind.agent.taps import Perceived
 from devmind.agent.tracker import recall, recalled_batch
 from devmind.curriculum.stage import Context
-from devmind.learners.gradient import summed
+from devmind.learners.gradient import sum_losses
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng
 from devmind.worlds.nursery.fetching import SEEN_TICKS
@@ -43,12 +43,12 @@ from stages.memory.fetch.episodes import (
     TICKS,
     TOKENS,
     Lives,
-    drawn,
+    draw_lives,
     lives,
     tokens_of,
 )
 from stages.memory.permanence.detections import NAMES
-from stages.memory.permanence.lesson import named
+from stages.memory.permanence.lesson import name_colours
 
 ANSWERS = (f"heads.{HEAD}.more.", f"heads.{HEAD}.inner.answer.")
 """Parameters that read the readout, the place and the body; those that read the picture stay as reflex taught them."""
@@ -93,7 +93,7 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     block, many = min(update, steps - 1) // REUSE, PLAYED if context.config.size != "tiny" else 4
     blocks = range(max(0, block - POOL + 1), block + 1)
     hidden, seen = (lives(agent, context, level, blocks, many) for level in (HIDDEN, SEEN))
-    rng, name_probs, n = numpy_rng(context.seed, NAME, "questions", update), named(agent), ALONE * size
+    rng, name_probs, n = numpy_rng(context.seed, NAME, "questions", update), name_colours(agent), ALONE * size
     in_view = round(IN_VIEW * n)
     parts = {
         "hidden": alone(agent, hidden, n - in_view, rng, name_probs, True),
@@ -117,7 +117,7 @@ def alone(
         hidden: Moments are those in which nothing is seen, and hands are anywhere.
     """
     row, tick = rng.integers(0, len(pool[0]["target"]), n), rng.integers(SEEN_TICKS if hidden else 1, TICKS, n)
-    moments, rows = drawn(pool, np.sort(rng.integers(0, len(pool), n)), row, tick), np.arange(n)
+    moments, rows = draw_lives(pool, np.sort(rng.integers(0, len(pool), n)), row, tick), np.arange(n)
     thing = (rng.random(moments["things"].shape) * moments["things"].numpy()).argmax(1)
     colour, place = moments["colour"].numpy()[rows, thing], moments["place"].numpy()[rows, thing]
     hand, body, asked = moments["hand"].numpy(), moments["body"].numpy(), ~moments["touched"].numpy()
@@ -155,7 +155,7 @@ def whole(
 ) -> dict[str, Any]:
     """`n` whole lives, from the question on until something is touched."""
     row = rng.integers(0, len(pool[0]["target"]), n)
-    episodes = drawn(pool, np.sort(rng.integers(0, len(pool), n)), row)
+    episodes = draw_lives(pool, np.sort(rng.integers(0, len(pool), n)), row)
     tokens = tokens_of(episodes, agent.device)
     asked = episodes["asked"] & (episodes["touched"].cumsum(1) == 0)
     first = torch.zeros_like(asked)
@@ -185,7 +185,7 @@ def as_if_seen(agent: Agent, encoded: Mapping[str, Encoded], last: Lives | None)
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Error of the hand's command, in each part of a batch."""
     losses = {name: _off(agent, part) for name, part in batch.items()}
-    return summed(losses)
+    return sum_losses(losses)
 
 
 def _off(agent: Agent, part: Mapping[str, Any]) -> Tensor:

@@ -10,13 +10,13 @@ from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.agent.device import place
-from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, in_parts, parted
+from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, held_out_rows, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
-from devmind.worlds.nursery.looks import TONES, never_met, unheard
+from devmind.worlds.nursery.looks import TONES, never_met, tone_held_out
 from stages.memory.match.heads import log_odds
-from stages.memory.match.lesson import CHOICES, HEAD, KINDS, LONGEST_TAUGHT, answers, shown, things
+from stages.memory.match.lesson import CHOICES, HEAD, KINDS, LONGEST_TAUGHT, answers, show_episodes, things
 from stages.memory.recall.things import HELD_OUT, nearest_raw
 from stages.memory.short_term import TOGETHER
 
@@ -38,8 +38,8 @@ def _exam(agent: Agent, context: Context, kind: str) -> Parts:
     sense = KINDS[kind]
     n = context.episodes(EPISODES)
     of = things(exam_seeds(n, context.seed, NAME, kind), HELD_OUT)
-    moments, targets = shown(of, sense, PAUSE), answers(of)
-    choices = chosen(agent, sense, moments)
+    moments, targets = show_episodes(of, sense, PAUSE), answers(of)
+    choices = choose_matches(agent, sense, moments)
     measure = Measure(
         f"{NAME}/{kind}",
         "right",
@@ -52,18 +52,18 @@ def _exam(agent: Agent, context: Context, kind: str) -> Parts:
     )
     yield [measure]
     untaught = place(Agent(agent.config), context.device).eval()
-    rows = {OFF: _right(chosen(agent, sense, moments, short_term=False), targets)}
+    rows = {OFF: _right(choose_matches(agent, sense, moments, short_term=False), targets)}
     if sense == "sound" and never_met(agent.config.trained_on, TONES):
-        rows |= parted((choices == targets).astype(np.float64), unheard(of.size_m[:, 0]), "of tones")
+        rows |= held_out_rows((choices == targets).astype(np.float64), tone_held_out(of.size_m[:, 0]), "of tones")
     floors = {
-        "untaught agent": _right(chosen(untaught, sense, moments), targets),
+        "untaught agent": _right(choose_matches(untaught, sense, moments), targets),
         "nearest raw input": _right(nearest(sense, moments), targets),
         "always the first": _right(np.zeros(n, np.int64), targets),
     }
     yield [replace(measure, floors=floors, rows=rows, exhibits=(_shown(choices == targets),))]
 
 
-def chosen(agent: Agent, sense: str, moments: np.ndarray, short_term: bool = True) -> np.ndarray:
+def choose_matches(agent: Agent, sense: str, moments: np.ndarray, short_term: bool = True) -> np.ndarray:
     """The one of the last CHOICES Moments of episodes [N, T, ...] that the head takes for the sample, int64 [N].
 
     Args:

@@ -59,7 +59,7 @@ def answers(of: Lives) -> np.ndarray:
     return of.answer[:, 0] % CHOICES
 
 
-def shown(of: Lives, sense: str, pause: int) -> np.ndarray:
+def show_episodes(of: Lives, sense: str, pause: int) -> np.ndarray:
     """The sense in episodes with `pause` Moments in between, [N, 1 + pause + 2, ...]."""
     n, second = len(of.seed), answers(of)
     sample, between, choices = (
@@ -78,7 +78,7 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     sense = list(KINDS.values())[update % len(KINDS)]
     pause = int(numpy_rng(context.seed, "match", "pause", update).integers(0, longest(update / steps) + 1))
     of = things(lesson_seeds(size, context.seed, "match", update), TAUGHT)
-    batch = clip({sense: torch.from_numpy(shown(of, sense, pause))})
+    batch = clip({sense: torch.from_numpy(show_episodes(of, sense, pause))})
     return batch | {"same": torch.from_numpy(np.stack([answers(of) == choice for choice in range(CHOICES)], 1)).long()}
 
 
@@ -88,7 +88,7 @@ def longest(share: float) -> int:
     return 0 if grown < 0 else min(LONGEST_TAUGHT, 1 + int(grown * LONGEST_TAUGHT))
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Episodes of lessons, int64 [n]."""
     return things(lesson_seeds(n, context.seed, "match", "episodes"), TAUGHT).episodes()
 

@@ -45,8 +45,8 @@ ABSENT = "MiniGrid is not installed (extra 'worlds'): its Memory rooms were not 
 
 def examine(agent: Agent, context: Context) -> Exam:
     """Share of episodes that end at the right side: a corridor of 100, and MiniGrid's rooms if it is installed."""
-    exams = [_exam(agent, context, T_MAZE, "" if minigrid.installed() else f"; {ABSENT}")]
-    if minigrid.installed():
+    exams = [_exam(agent, context, T_MAZE, "" if minigrid.minigrid_installed() else f"; {ABSENT}")]
+    if minigrid.minigrid_installed():
         exams += [
             _exam(agent, context, name, f"{ALL_ROOMS}; more than {LONGEST[size]} steps count as failed")
             for name, size in SIZES.items()
@@ -58,7 +58,7 @@ def examine(agent: Agent, context: Context) -> Exam:
 def _exam(agent: Agent, context: Context, name: str, note: str) -> Parts:
     n = context.episodes(EPISODES, BESIDE)
     few = min(n, context.episodes(BESIDE))
-    right = arrived(context, name, n, short_term.agent_policy(agent))
+    right = arrivals(context, name, n, short_term.agent_policy(agent))
     measure = Measure(
         name,
         "arrived",
@@ -70,13 +70,13 @@ def _exam(agent: Agent, context: Context, name: str, note: str) -> Parts:
         **_which(context, name, n),
     )
     yield [measure]
-    rows = {SHORT_OFF: float(arrived(context, name, few, short_term.agent_policy(agent, short_term=False)).mean())}
+    rows = {SHORT_OFF: float(arrivals(context, name, few, short_term.agent_policy(agent, short_term=False)).mean())}
     rows |= _of_unseen_sizes(agent, context) if name == S13 else {}
     if name == T_MAZE:
         child = short_term.agent_policy(agent)
-        rows[f"corridors of {PHASES}"] = float(arrived(context, name, few, child, PHASES).mean())
+        rows[f"corridors of {PHASES}"] = float(arrivals(context, name, few, child, PHASES).mean())
     floors = {
-        title: float(arrived(context, name, few, policy).mean()) for title, policy in _floors(context, name).items()
+        title: float(arrivals(context, name, few, policy).mean()) for title, policy in _floors(context, name).items()
     }
     yield [replace(measure, floors=floors, rows=rows)]
 
@@ -93,24 +93,24 @@ def _of_unseen_sizes(agent: Agent, context: Context) -> dict[str, float]:
     rows = {}
     for size in UNSEEN_SIZES:
         rooms = exam_rooms(context.seed, size)
-        right = reached(size, rooms, short_term.agent_policy(agent))
+        right = right_things(size, rooms, short_term.agent_policy(agent))
         rows[f"all {len(rooms)} rooms of size {size}, of which lessons have none"] = float(right.mean())
     return rows
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Corridors that lessons show, of every length, int64."""
-    return of_lessons(context.make_world, n, context.seed, "tmaze", short_term.lengths_taught())
+    return of_lessons(context.make_world, n, context.seed, "tmaze", short_term.lesson_lengths())
 
 
-def arrived(context: Context, name: str, n: int, policy: Policy, length: str = str(LENGTH)) -> np.ndarray:
+def arrivals(context: Context, name: str, n: int, policy: Policy, length: str = str(LENGTH)) -> np.ndarray:
     """Whether each episode of a maze ended at the right side, float64 of 0 and 1: `n` corridors, or all exam rooms.
 
     Args:
         length: of the corridors, or their shortest and longest.
     """
     if name != T_MAZE:
-        return reached(SIZES[name], exam_rooms(context.seed, SIZES[name]), policy)
+        return right_things(SIZES[name], exam_rooms(context.seed, SIZES[name]), policy)
     seeds = exam_seeds(n, context.seed, name)
     # The goal earns 1, and all delays together cost less than 0.2.
     return (short_term.total_rewards(context, "tmaze", length, seeds, policy) > 0.5).astype(np.float64)
@@ -129,7 +129,7 @@ def _along_the_corridor(side: int) -> Policy:
     return short_term.choosing(lambda senses, first: np.where(senses["signal"][:, 0] > 0, side, AHEAD))
 
 
-def reached(size: int, seeds: np.ndarray, policy: Policy) -> np.ndarray:
+def right_things(size: int, seeds: np.ndarray, policy: Policy) -> np.ndarray:
     """Whether the right thing was reached in each episode, float64 [N] of 0 and 1."""
     return short_term.in_groups(lambda group: _group(size, group, policy), seeds)
 

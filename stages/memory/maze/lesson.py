@@ -10,7 +10,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
-from devmind.learners.gradient import summed
+from devmind.learners.gradient import sum_losses
 from devmind.seeding import numpy_rng
 from devmind.worlds.minigrid import OBJECTS
 from stages.memory import short_term
@@ -70,7 +70,7 @@ def view_loss(
     }
     if by_trunk:
         parts["in view"] = outputs["told"].loss(batch["told"].clamp_min(0), batch["told"] >= 0)
-    return summed(parts)
+    return sum_losses(parts)
 
 
 def _walk(context: Context, row: int, number: int) -> Episode:

@@ -102,7 +102,7 @@ class Hallway:
         return self.looked and tuple(self.env.agent_pos) == fork and self.env.agent_dir == 0
 
     def _after(self, here: Pose, action: int) -> Pose:
-        there = grid.moved(here, action)
+        there = grid.move_pose(here, action)
         return there if self.costs[there[:2]] else here
 
     def _steps(self, start: Pose, goal: Cell) -> int:

@@ -29,7 +29,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     """Share correct at length 100; the whole curve, memory off, and floors in a full exam."""
     n = context.episodes(EPISODES, BESIDE)
     few, short = min(n, context.episodes(BESIDE)), short_term.agent_policy(agent)
-    correct = answered(context, LENGTH, n, short)
+    correct = right_answers(context, LENGTH, n, short)
     measure = Measure(
         NAME,
         "correct",
@@ -41,20 +41,20 @@ def examine(agent: Agent, context: Context) -> Parts:
         episodes=of_worlds(context.make_world, NAME, str(LENGTH), exam_seeds(n, context.seed, NAME, LENGTH)),
     )
     yield [measure]
-    curve = {length: correct if length == LENGTH else answered(context, length, few, short) for length in LENGTHS}
-    off = answered(context, LENGTH, few, short_term.agent_policy(agent, short_term=False))
+    curve = {length: correct if length == LENGTH else right_answers(context, length, few, short) for length in LENGTHS}
+    off = right_answers(context, LENGTH, few, short_term.agent_policy(agent, short_term=False))
     rows = {SHORT_OFF: float(off.mean())} | {f"length {k}": float(v.mean()) for k, v in curve.items()}
     players = {"random": short_term.at_random(2, context.seed, NAME), "always the same": short_term.always(1)}
-    floors = {name: float(answered(context, LENGTH, few, policy).mean()) for name, policy in players.items()}
+    floors = {name: float(right_answers(context, LENGTH, few, policy).mean()) for name, policy in players.items()}
     yield [replace(measure, floors=floors, rows=rows, exhibits=(_shown(curve),))]
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Episodes that lessons show, of every length, int64."""
-    return of_lessons(context.make_world, n, context.seed, NAME, short_term.lengths_taught())
+    return of_lessons(context.make_world, n, context.seed, NAME, short_term.lesson_lengths())
 
 
-def answered(context: Context, length: int, n: int, policy: Policy) -> np.ndarray:
+def right_answers(context: Context, length: int, n: int, policy: Policy) -> np.ndarray:
     """Whether each of `n` exam episodes of `length` was answered rightly, float64 [n] of 0 and 1."""
     seeds = exam_seeds(n, context.seed, NAME, length)
     return (short_term.total_rewards(context, NAME, str(length), seeds, policy) > 0).astype(np.float64)

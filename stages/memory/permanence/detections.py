@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.acting import observations, scripted
+from devmind.acting import constant_policy, observations
 from devmind.agent.agent import Agent
-from devmind.agent.batch import clip, encode_words, stacked
+from devmind.agent.batch import clip, encode_words, stack_ticks
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery import hiding
@@ -39,8 +39,8 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
         tick = rng.integers(0, hiding.HORIZON - 2, n)
         world.restore(hiding.at_tick(world.state(), level.removeprefix("hide/"), tick))
     turn = rng.uniform(-0.8, 0.8, (n, 2)) * (rng.random((n, 1)) < 0.6)
-    moved = observations(world, 2, scripted(turn))
-    ticks = stacked({"sight": senses["sight"], "places": places_by_colour(world.truth())} for senses in moved)
+    moved = observations(world, 2, constant_policy(turn))
+    ticks = stack_ticks({"sight": senses["sight"], "places": places_by_colour(world.truth())} for senses in moved)
     targets, named = with_one_named(ticks["places"].numpy(), rng)
     words = np.where(targets[..., 0].any(-1, keepdims=True), NAMES[named], 0)
     batch = clip({"sight": ticks["sight"], "words": torch.from_numpy(words)})

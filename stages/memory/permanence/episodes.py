@@ -14,7 +14,7 @@ from torch import Tensor
 from devmind.acting import Actor, Senses, observations
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent, StepOutput
-from devmind.agent.batch import collate_tick, pad_body, stacked
+from devmind.agent.batch import collate_tick, pad_body, stack_ticks
 from devmind.agent.taps import Percepts
 from devmind.agent.tracker import Beliefs, entries
 from devmind.curriculum.stage import Context
@@ -55,7 +55,7 @@ def ticks(agent: Agent, context: Context, kind: str, seeds: np.ndarray, actor: A
     actor = actor or Actor(agent, n, effectors=[], trunk=False)
 
     def turning(senses: Senses, first: np.ndarray) -> Actions:
-        return {"look": turned(seeds, plan, next(passed))}
+        return {"look": head_turns(seeds, plan, next(passed))}
 
     for tick, observation in enumerate(observations(world, last_tick(plan) + 1, turning)):
         senses = {name: observation[name] for name in SENSES}
@@ -71,7 +71,7 @@ def last_tick(plan: hiding.Schedule) -> int:
     return int(plan.ask.max()) + hiding.SECOND_QUESTION + hiding.ASK_TICKS - 1
 
 
-def turned(seeds: np.ndarray, plan: hiding.Schedule, tick: int) -> np.ndarray:
+def head_turns(seeds: np.ndarray, plan: hiding.Schedule, tick: int) -> np.ndarray:
     """How the head is turned at `tick`, [N, 2]: in half of the rooms away while things are hidden, and back in time."""
     hidden = plan.ask - plan.delay
     away = (uniform(seeds, "turns") < 0.5) & (plan.delay >= 4)
@@ -111,4 +111,4 @@ def _episodes(agent: Agent, context: Context, block: int, size: int) -> Episodes
         known = plan.known(np.full(len(seeds), number)).astype(np.float32)
         moments.append(senses | beliefs | {"places": tick.truth["places"], "known": known})
         colours = tick.truth["colour"][:, : hiding.THINGS]
-    return stacked(moments) | {"colours": torch.from_numpy(colours)}
+    return stack_ticks(moments) | {"colours": torch.from_numpy(colours)}

@@ -81,18 +81,18 @@ def examine(agent: Agent, context: Context) -> Exam:
         return {kind: answers(agent, context, kind, n, variants) for kind in KINDS}
 
     # The variants need what the agent senses in its rooms, so a full exam plays all at once.
-    return Exam(lambda: measured(played((BOTH,))), lambda: completed(played(tuple(VARIANTS))))
+    return Exam(lambda: measure_alone(played((BOTH,))), lambda: measure_in_full(played(tuple(VARIANTS))))
 
 
-def measured(by_kind: Mapping[str, Answers]) -> list[Measure]:
+def measure_alone(by_kind: Mapping[str, Answers]) -> list[Measure]:
     """The measures of the agent alone."""
     moved = [_moved(kind, by_kind[kind]) for kind in UNSEEN]
     return [_unmoved(by_kind["unmoved"]), *moved, _a_not_b(by_kind["a-not-b"])]
 
 
-def completed(by_kind: Mapping[str, Answers]) -> list[Measure]:
+def measure_in_full(by_kind: Mapping[str, Answers]) -> list[Measure]:
     """The same with rows of all variants and floors, and what beliefs add."""
-    unmoved, *moved, a_not_b = measured(by_kind)
+    unmoved, *moved, a_not_b = measure_alone(by_kind)
     replies, erring = by_kind["unmoved"], by_kind["a-not-b"]
     rows = {variant: replies.share(variant, BEFORE_LOOKING, replies.true) for variant in (SHORT, LONG, OFF)}
     floors = {variant: replies.share(variant, BEFORE_LOOKING, replies.true) for variant in (LAST_SEEN, FILTER)}
@@ -105,7 +105,7 @@ def completed(by_kind: Mapping[str, Answers]) -> list[Measure]:
     ]
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Rooms of lessons in which things are hidden, int64."""
     return of_lessons(context.make_world, n, context.seed, "nursery", [f"hide/{kind}" for kind in KINDS])
 

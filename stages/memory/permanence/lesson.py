@@ -19,7 +19,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import clip, one_tick
 from devmind.agent.tracker import SENSE, recall, recalled_batch
 from devmind.curriculum.stage import Context
-from devmind.learners.gradient import summed
+from devmind.learners.gradient import sum_losses
 from devmind.seeding import numpy_rng
 from devmind.worlds.nursery import hiding
 from stages.memory.parts import NAMED
@@ -49,7 +49,7 @@ def beliefs_batch(agent: Agent, context: Context, update: int, size: int) -> dic
     block = update // BELIEFS_REUSE
     pool = episodes(agent, context, range(max(0, block - POOL + 1), block + 1), BELIEFS_ROWS)
     rng = numpy_rng(context.seed, "beliefs", update)
-    moments = alone(pool, size, ALONE_LOST, rng, named(agent))
+    moments = alone(pool, size, ALONE_LOST, rng, name_colours(agent))
     recalled = moments["recalled"]
     return {
         "senses": {SENSE: recalled["senses"][SENSE][:, :, 0]},
@@ -84,11 +84,11 @@ def lesson_batch(
     """
     block = (update if steps is None else min(update, steps - 1)) // REUSE
     pool = episodes(agent, context, range(max(0, block - POOL + 1), block + 1), size)
-    rng, name_probs = numpy_rng(context.seed, "hidden", "questions", update), named(agent)
+    rng, name_probs = numpy_rng(context.seed, "hidden", "questions", update), name_colours(agent)
     batch = {"alone": alone(pool, size * ALONE, ALONE_LOST, rng, name_probs)}
     if not whole:
         return batch
-    lives, valid = _drawn(pool, size, rng)
+    lives, valid = _draw_episodes(pool, size, rng)
     gone = absent(lives) & valid[..., None]
     n, ticks = valid.shape
     thing = np.where(gone.any(-1), gone.argmax(-1), rng.integers(0, hiding.THINGS, (n, ticks)))
@@ -97,7 +97,7 @@ def lesson_batch(
     return batch | {"lost": torch.from_numpy(gone.any(-1)), "valid": torch.from_numpy(valid)}
 
 
-def _drawn(pool: Sequence[Episodes], n: int, rng: np.random.Generator) -> tuple[Episodes, np.ndarray]:
+def _draw_episodes(pool: Sequence[Episodes], n: int, rng: np.random.Generator) -> tuple[Episodes, np.ndarray]:
     """`n` whole episodes from all blocks of the pool, and which Moments are within them, bool [n, T]."""
     picked = [(pool[b], int(rng.integers(len(pool[b]["colours"])))) for b in rng.integers(0, len(pool), n)]
     ticks = np.array([len(lives["places"][row]) for lives, row in picked])
@@ -152,7 +152,7 @@ def _askable(lives: Episodes, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @torch.no_grad()
-def named(agent: Agent) -> np.ndarray:
+def name_colours(agent: Agent) -> np.ndarray:
     """The head's answer for each of the eight colour names, [8, 8]."""
     output: Any = agent(one_tick({"words": torch.from_numpy(NAMES)}), [NAMED])[NAMED]
     return np.asarray(output.probabilities()[:, 0].float().cpu())
@@ -190,7 +190,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
         asked, lost = batch["asked"], batch["lost"]
         scores |= _scores(agent, batch, {"episodes": asked & ~lost, "lost": asked & lost})
     right = {f"right {name}": share for name, (_, share) in scores.items()}
-    return summed({name: value for name, (value, _) in scores.items()}, right)
+    return sum_losses({name: value for name, (value, _) in scores.items()}, right)
 
 
 def _scores(agent: Agent, batch: Mapping[str, Any], masks: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:

@@ -24,7 +24,7 @@ from devmind.agent.batch import collate
 from devmind.agent.device import place
 from devmind.agent.pointing import pointed_at
 from devmind.agent.taps import Percepts
-from devmind.curriculum.exam import Exam, Measure, Parts, in_parts, parted
+from devmind.curriculum.exam import Exam, Measure, Parts, held_out_rows, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.memory import Memory, open_store
@@ -37,12 +37,12 @@ from stages.memory.recall.things import (
     HELD_OUT,
     NAMES,
     Lives,
-    invented,
+    invent_words,
     lives,
     looks,
     nearest_raw,
     not_joined,
-    pairs_kept,
+    pairs_left_out,
 )
 
 LIVES = 400
@@ -82,7 +82,7 @@ def examine(agent: Agent, context: Context) -> Exam:
     known = lives(exam_seeds(n, context.seed, "recall"), THINGS + STRANGERS, HELD_OUT)
     new = lives(exam_seeds(n, context.seed, NEW), THINGS + STRANGERS, HELD_OUT)
     new_words, of_new = (
-        invented(new.seed, THINGS, exam=True),
+        invent_words(new.seed, THINGS, exam=True),
         f"{note}; each thing has its own word, which no lesson has",
     )
     return Exam.joined(
@@ -110,9 +110,9 @@ def _exam(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, note
     rows = _rows(agent, of, words, head)
     if head == "copied":
         rows |= {"points at nothing for things never named": float((both.copied[:, ASKED:] == "").mean())}
-    elif pairs_kept(agent.config.trained_on):
+    elif pairs_left_out(agent.config.trained_on):
         left = not_joined(of.colour, of.answer)[:, :ASKED]
-        rows |= parted(right.reshape(-1), left.reshape(-1), "of names with a colour")
+        rows |= held_out_rows(right.reshape(-1), left.reshape(-1), "of names with a colour")
     floors = {
         "most frequent name": _right(_most_frequent(words), targets),
         "name of the nearest key": _right(both.nearest[:, :ASKED], targets),

@@ -23,7 +23,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, encode_words, map_tensors
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
-from stages.memory.recall.things import BOTH, NAMES, TAUGHT, Lives, invented, lives, looks, renamed
+from stages.memory.recall.things import BOTH, NAMES, TAUGHT, Lives, invent_words, lives, looks, rename_lives
 
 HEAD, COPIED = "called", "copied"
 THINGS = 12
@@ -55,7 +55,7 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     senses = BOTH if begins else MET_BY[update % len(MET_BY)]
     together = max(length, min(size, SHARED))
     rng = numpy_rng(context.seed, "recall", update)
-    of = renamed(lives(lesson_seeds(max(1, size // together), context.seed, "recall", update), THINGS, TAUGHT))
+    of = rename_lives(lives(lesson_seeds(max(1, size // together), context.seed, "recall", update), THINGS, TAUGHT))
     things = rng.integers(0, THINGS, (len(of.seed), together))
     stored, queries = (tensors(looks(of, what, look, senses)) for what, look in ((every(of), 0), (things, 1)))
     asked = (rng.random(things.shape) < 0.5) | (np.arange(together) % length == length - 1)
@@ -81,18 +81,18 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     return _in_rows(batch, length)
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Lives of lessons, int64 [n]."""
     return _of_lessons(context, n).episodes()
 
 
-def things_taught(context: Context, n: int) -> np.ndarray:
+def things_of_lessons(context: Context, n: int) -> np.ndarray:
     """Things of lessons' lives, int64 [about n]."""
     return _of_lessons(context, max(1, n // THINGS)).things_met()
 
 
 def _of_lessons(context: Context, n: int) -> Lives:
-    return renamed(lives(lesson_seeds(n, context.seed, "recall", "episodes"), THINGS, TAUGHT))
+    return rename_lives(lives(lesson_seeds(n, context.seed, "recall", "episodes"), THINGS, TAUGHT))
 
 
 def _in_rows(batch: dict[str, Any], length: int) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def every(of: Lives) -> np.ndarray:
 
 def spelt_anew(of: Lives) -> Tensor:
     """An invented word for each thing of each life, as in the sense `words`, uint8 [N, P, 64]."""
-    words = invented(of.seed, of.things, exam=False)
+    words = invent_words(of.seed, of.things, exam=False)
     return torch.from_numpy(np.stack([[encode_words(word) for word in row] for row in words.tolist()]))
 
 

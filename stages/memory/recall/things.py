@@ -22,7 +22,7 @@ from devmind.seeding import numpy_rng
 from devmind.worlds.nursery.chance import uniform
 from devmind.worlds.nursery.hearing import sound
 from devmind.worlds.nursery.looks import LARGEST_M, ONE_IN, SMALLEST_M, TONES, left_out, never_met, sizes
-from devmind.worlds.nursery.spawning import empty_room, in_view, put, settle
+from devmind.worlds.nursery.spawning import empty_room, in_view, put_object, settle
 from devmind.worlds.nursery.state import COLOUR_NAMES, SHAPES, TEXTURES, NurseryState
 from devmind.worlds.nursery.views import SIGHT_FOV_DEG, draw, scene
 
@@ -132,7 +132,7 @@ def not_joined(colour: np.ndarray, answer: np.ndarray) -> np.ndarray:
     return np.asarray((colour + answer) % ONE_IN == 0)
 
 
-def pairs_kept(trained_on: Sequence[str]) -> bool:
+def pairs_left_out(trained_on: Sequence[str]) -> bool:
     """Whether all lessons of names of an agent, whose `trained_on` this is, left those out.
 
     One that was taught names before lessons did so, and again since, lists PAIRS too, and not TONES first.
@@ -140,7 +140,7 @@ def pairs_kept(trained_on: Sequence[str]) -> bool:
     return PAIRS in trained_on and never_met(trained_on, TONES)
 
 
-def renamed(of: Lives) -> Lives:
+def rename_lives(of: Lives) -> Lives:
     """The same lives, with another name for each thing whose name lessons do not join with its colour; the other names
     are equally likely."""
     steps = [step for step in range(1, len(NAMES)) if step % ONE_IN]
@@ -151,7 +151,7 @@ def renamed(of: Lives) -> Lives:
     return replace(of, answer=np.where(not_joined(of.colour, of.answer), other, of.answer))
 
 
-def invented(seeds: np.ndarray, things: int, exam: bool) -> np.ndarray:
+def invent_words(seeds: np.ndarray, things: int, exam: bool) -> np.ndarray:
     """Words for the things of lives of seeds int64 [N], each word of a life another one: str [N, things].
 
     Args:
@@ -226,5 +226,5 @@ def _place(state: NurseryState, of: Lives, things: np.ndarray) -> None:
         getattr(state, field)[:, 0] = np.take_along_axis(values, things, 1).reshape(-1)
     left, up = (uniform(state.seed, f"thing {way}", -SPREAD_DEG, SPREAD_DEG) for way in ("left", "up"))
     distance = DISTANCE_M * uniform(state.seed, "thing distance", NEARER, FARTHER)
-    put(state, 0, in_view(state, left, up, distance))
+    put_object(state, 0, in_view(state, left, up, distance))
     state.loudness[:, 0] = 1.0

@@ -32,28 +32,28 @@ def examine(agent: Agent, context: Context) -> Parts:
     measure = Measure(
         NAME,
         "return",
-        dealt(context, n, short_term.agent_policy(agent)),
+        returns_of_decks(context, n, short_term.agent_policy(agent)),
         chance=-0.5,
         reference="a GRU of the same size and lesson (docs/memory-stage.md)",
         note=NO_STORE,
         episodes=of_worlds(context.make_world, NAME, LEVEL, exam_seeds(n, context.seed, NAME)),
     )
     yield [measure]
-    rows = {SHORT_OFF: float(dealt(context, few, short_term.agent_policy(agent, short_term=False)).mean())}
+    rows = {SHORT_OFF: float(returns_of_decks(context, few, short_term.agent_policy(agent, short_term=False)).mean())}
     players = {
         "random": short_term.at_random(SUITS, context.seed, NAME),
         "the next suit": short_term.choosing(_another),
     }
-    floors = {name: float(dealt(context, few, policy).mean()) for name, policy in players.items()}
+    floors = {name: float(returns_of_decks(context, few, policy).mean()) for name, policy in players.items()}
     yield [replace(measure, floors=floors, rows=rows)]
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Decks of lessons, int64 [n]."""
     return of_lessons(context.make_world, n, context.seed, NAME, [LEVEL])
 
 
-def dealt(context: Context, n: int, policy: Policy) -> np.ndarray:
+def returns_of_decks(context: Context, n: int, policy: Policy) -> np.ndarray:
     """Return of each of `n` exam episodes, float64 [n]."""
     return short_term.total_rewards(context, NAME, LEVEL, exam_seeds(n, context.seed, NAME), policy)
 

@@ -193,18 +193,18 @@ def night_of(sleeper: Sleeper, context: Context, seed: int) -> Night:
     agent = sleeper.awake
     of = lives(np.array([seed]), THINGS, HELD_OUT)
     others = lives(exam_seeds(context.scaled(OTHERS), context.seed, "sleep", "others", seed), THINGS, HELD_OUT)
-    queries, queries_of_others = shown(of, VIEWS), shown(others, 1)
+    queries, queries_of_others = looks_by_view(of, VIEWS), looks_by_view(others, 1)
     (memory,), of_others = remember(agent, of), remember(agent, others)
     awake, before = questions(agent, of, queries, [memory]), questions(agent, of, queries)
     before_others = questions(agent, others, queries_of_others, of_others)
     asleep, slept = sleeper.sleep(memory, context)
     after = questions(asleep, of, queries)
-    after_others = questions(asleep, others, queries_of_others, [reopened(each) for each in of_others])
+    after_others = questions(asleep, others, queries_of_others, [reopen_memory(each) for each in of_others])
     lost = earlier_skills(asleep, context, seed) - earlier_skills(agent, context, seed)
     return Night(awake, before, after, slept, after_others - before_others, lost, of.things_met(), others.things_met())
 
 
-def shown(of: Lives, views: int) -> list[list[Moment]]:
+def looks_by_view(of: Lives, views: int) -> list[list[Moment]]:
     """The looks to ask about, by view, at each thing of N lives, [views][N * P]."""
     return [_looks(of, f"view {view}", ASKED_AFTER_S) for view in range(views)]
 
@@ -228,11 +228,11 @@ def remember(agent: Agent, of: Lives) -> list[Memory]:
             at = life * of.things + thing
             senses = {**rows[at].senses, "words": NAMES[of.answer[life, thing]]}
             begun.write(Moment(0.0, senses), keys[at], importance=1.0)
-        memories.append(reopened(begun))
+        memories.append(reopen_memory(begun))
     return memories
 
 
-def reopened(memory: Memory) -> Memory:
+def reopen_memory(memory: Memory) -> Memory:
     """The same entries, not recalled yet, a while later."""
     return Memory(memory.store, clock=lambda: ASKED_AFTER_S)
 
@@ -240,7 +240,8 @@ def reopened(memory: Memory) -> Memory:
 def questions(
     agent: Agent, of: Lives, queries: Sequence[Sequence[Moment]], memories: Sequence[Memory] | None = None
 ) -> np.ndarray:
-    """Whether each look at each thing of N lives, `queries` from `shown`, is called correctly, float64 [views * N * P].
+    """Whether each look at each thing of N lives, `queries` from `looks_by_view`, is called correctly, float64 [views *
+    N * P].
 
     On an empty state; with `memories`, one a life, the agent gets their recalled entries.
     """
@@ -261,9 +262,9 @@ def earlier_skills(agent: Agent, context: Context, number: int) -> np.ndarray:
         number: another number gives other episodes.
     """
     apart, child = replace(context, seed=derive_seed(context.seed, "keeping", number)), short_term.agent_policy(agent)
-    signs = memory_len.answered(apart, memory_len.LENGTH, apart.scaled(SIGNS), child)
-    sides = [maze.arrived(apart, maze.T_MAZE, apart.scaled(CORRIDORS), child, maze.PHASES)]
-    if minigrid.installed():
-        sides += [maze.arrived(apart, name, 0, child) for name in maze.SIZES]
-    suits = repeat_previous.dealt(apart, apart.scaled(DECKS), child)
+    signs = memory_len.right_answers(apart, memory_len.LENGTH, apart.scaled(SIGNS), child)
+    sides = [maze.arrivals(apart, maze.T_MAZE, apart.scaled(CORRIDORS), child, maze.PHASES)]
+    if minigrid.minigrid_installed():
+        sides += [maze.arrivals(apart, name, 0, child) for name in maze.SIZES]
+    suits = repeat_previous.returns_of_decks(apart, apart.scaled(DECKS), child)
     return np.concatenate([2 * np.concatenate([signs, *sides]) - 1, (suits + 0.5) / 1.5])

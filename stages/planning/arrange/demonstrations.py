@@ -50,7 +50,7 @@ def plans(table: Table, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarra
     return points.astype(np.float32), words
 
 
-def shuffled(table: Table, rng: np.random.Generator, together: int = 1) -> Table:
+def shuffle_tables(table: Table, rng: np.random.Generator, together: int = 1) -> Table:
     """The same tables with things and places in another order, so that no number means anything by itself; each run of
     `together` tables gets the same order."""
     table = table.copy()
@@ -94,7 +94,7 @@ def follow(rules: TabletopRules, table: Table, points: np.ndarray) -> Table:
     return [table, *carried_out(rules, table, points)][-1]
 
 
-def arranged(
+def arrange_tables(
     rules: TabletopRules, table: Table, imagine: Callable[[Table], np.ndarray], rounds: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
     """Whether all is sorted, bool [N], and the share of things that are, [N], after `rounds` plans in a row."""

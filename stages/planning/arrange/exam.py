@@ -86,7 +86,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     two, three, moved = (_tables(context, kind) for kind in ("two", "three", "three" + MOVED))
     actors = {tables.level: _actor(agent, tables) for tables in (two, three, moved)}
     ours = {tables.level: tables.sorted_by(actors[tables.level]) for tables in (two, three, moved)}
-    with changed(agent, way=TRAJECTORY):
+    with with_attributes(agent, way=TRAJECTORY):
         control = three.sorted_by(_actor(agent, three))
     measures = {
         name: Measure(
@@ -119,7 +119,7 @@ def examine(agent: Agent, context: Context) -> Parts:
         "size in the same head, taught as long on the same batches, and replans for the same reasons; goal 0.25",
     )
     yield [*measures.values(), above]
-    with changed(agent, way=TRAJECTORY):
+    with with_attributes(agent, way=TRAJECTORY):
         alone = two.few(FEWER).sorted_by(_actor(agent, two.few(FEWER)))
     floors = {name: _floors(agent, tables) for name, tables in ((TWO, two), (THREE, three), (REPLANNED, moved))}
     rows = {
@@ -135,7 +135,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     yield [*full, above]
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Tables that lessons may show."""
     return of_lessons(context.make_world, n, context.seed, "tabletop", list(lesson.LEVELS))
 
@@ -149,7 +149,7 @@ def _actor(agent: Agent, tables: Tables, without: Sequence[str] = ()) -> Any:
 
 
 @contextmanager
-def changed(agent: Agent, **how: Any) -> Iterator[None]:
+def with_attributes(agent: Agent, **how: Any) -> Iterator[None]:
     """A context in which the head has other attributes: `way`, `silenced`, `candidates`, `follow`."""
     head: Any = agent.head(parts.ARRANGE)
     before = {name: getattr(head, name) for name in how}
@@ -166,9 +166,9 @@ def _floors(agent: Agent, tables: Tables) -> dict[str, float]:
     few, fewer = tables.few(), tables.few(FEWER)
     floors = {
         BY_HAND: tables.sorted_by(nearest_first),
-        UNTAUGHT: fewer.sorted_by(_actor(parts.untaught(agent), fewer)),
+        UNTAUGHT: fewer.sorted_by(_actor(parts.untrained_agent(agent), fewer)),
     }
-    with changed(agent, silenced=frozenset({REPLANNING})):
+    with with_attributes(agent, silenced=frozenset({REPLANNING})):
         floors[FIRST_ALONE] = few.sorted_by(_actor(agent, few))
     return {name: float(values.mean()) for name, values in floors.items()}
 
@@ -186,7 +186,7 @@ def _rows(agent: Agent, three: Tables, values: np.ndarray) -> dict[str, float]:
     }
     for name, how in changes.items():
         some = fewer if "follow" in how else few
-        with changed(agent, **how):
+        with with_attributes(agent, **how):
             rows[name] = float(some.sorted_by(_actor(agent, some)).mean())
     for sense in ("things", "places"):
         rows[f"{sense} off"] = float(few.sorted_by(_actor(agent, few, [sense])).mean())
@@ -207,7 +207,7 @@ def _imagined(agent: Agent, tables: Tables) -> dict[str, float]:
     actor(tables.world().observe(), np.ones(n, bool))
     read: Any = actor.output.outputs[parts.ARRANGE]
     for way, named in ((HYBRID, "hybrid"), (TRAJECTORY, "trajectory only")):
-        with changed(agent, way=way):
+        with with_attributes(agent, way=way):
             head: Any = agent.head(parts.ARRANGE)
             chance = head.imaginer.chance(n, torch_generator(NAME, "confusion"), agent.device)
             changes, twice = confusion(

@@ -12,11 +12,11 @@ import torch
 from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
-from devmind.algorithms.diffusion.pipeline import Drawn
+from devmind.algorithms.diffusion.pipeline import SampledPlans
 from devmind.worlds import make as make_world
 from devmind.worlds.tabletop import KINDS_RGB, PLACE_RADIUS, PLACES, RADIUS, THINGS
 from stages.planning.arrange.demonstrations import THERE
-from stages.planning.film import filled, refuse_gaps
+from stages.planning.film import fill_page, refuse_gaps
 from stages.planning.imagining import HALF
 from stages.planning.parts import ARM, ARRANGE
 
@@ -44,7 +44,7 @@ class Arranged:
     things: dict[int, np.ndarray] = field(default_factory=dict)
     places: dict[int, np.ndarray] = field(default_factory=dict)
     frames: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
-    drawn: Drawn | None = None
+    drawn: SampledPlans | None = None
     chosen: int = 0
     walked: list[np.ndarray] = field(default_factory=list)
     plans: int = 0
@@ -64,7 +64,7 @@ class Arranged:
         return [WORDS[symbol] for symbol in self.drawn.symbols[self.chosen].tolist() if symbol != THERE]
 
 
-def arranged(agent: Agent, level: str, seed: int) -> Arranged:
+def arrange_table(agent: Agent, level: str, seed: int) -> Arranged:
     """Let the agent arrange the table of a level and a seed.
 
     Raises:
@@ -119,7 +119,7 @@ def page(film: Arranged) -> str:
 
     ticks = f"{len(film.walked) - 1} ticks"
     outcome = f"All is sorted after {ticks}" if film.sorted else f"Not all is sorted after {ticks}"
-    return filled(
+    return fill_page(
         {
             "box": [-EDGE, -EDGE, 2 * EDGE, 2 * EDGE],
             "unit": 0.05,

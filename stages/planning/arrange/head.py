@@ -26,7 +26,7 @@ from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError, nearest
 from devmind.worlds.tabletop import GRASP, PACE, PLACE_RADIUS, PLACES, THINGS
 from stages.planning.arrange.demonstrations import HORIZON, LENGTH, NEAR, PATIENCE, THERE
-from stages.planning.imagining import ARRANGING, FEATURES, HALF, Form, Imaginer, scene_of, thinned
+from stages.planning.imagining import ARRANGING, FEATURES, HALF, Form, Imaginer, scene_of, thin_tokens
 from stages.planning.keypoints import KeyPoints, PlanHead
 
 RAW = 3
@@ -118,7 +118,7 @@ class ArrangeHead(PlanHead):
         generator: torch.Generator | None = None,
     ) -> dict[str, Tensor]:
         """Losses by way and name, for plans [n, H, 3] and symbols int64 [n, L]."""
-        present = thinned(present, self.thoughts, generator)
+        present = thin_tokens(present, self.thoughts, generator)
         losses: dict[str, Tensor] = {}
         for way, imaginer in self.ways.items():
             assert isinstance(imaginer, Imaginer)

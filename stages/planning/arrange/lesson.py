@@ -18,12 +18,12 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
 from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson, summed
+from devmind.learners.gradient import gradient_lesson, sum_losses
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import lesson_seeds, numpy_rng
-from devmind.worlds.tabletop import SORTED, Table, TabletopRules, observed
+from devmind.worlds.tabletop import SORTED, Table, TabletopRules, observe_table
 from stages.planning import parts
-from stages.planning.arrange.demonstrations import carried_out, held_out, plans, shuffled
+from stages.planning.arrange.demonstrations import carried_out, held_out, plans, shuffle_tables
 
 NAME = "arrange"
 STEPS = {"tiny": 20, "nursery": 1200, "child": 4000, "adult": 8000}
@@ -96,14 +96,14 @@ def batch(seed: int, tables: int, update: int, rows: int) -> dict[str, Any]:
     rng, data = numpy_rng(seed, NAME, update), stretches(seed, tables)
     stretch = rng.integers(0, len(data) // TICKS, rows)
     table = data.take((stretch[:, None] * TICKS + np.arange(TICKS)).ravel())
-    table = shuffled(table, rng, TICKS)
+    table = shuffle_tables(table, rng, TICKS)
     points, words = plans(table, rng)
     targets = {"points": points[:, None], "words": words[:, None], "learned": plannable(table)}
 
     def apart(value: np.ndarray) -> Tensor:
         return torch.from_numpy(value).unflatten(0, (rows, TICKS))
 
-    senses = clip({name: apart(value) for name, value in observed(table).items()})
+    senses = clip({name: apart(value) for name, value in observe_table(table).items()})
     return senses | {name: apart(value) for name, value in targets.items()}
 
 
@@ -112,4 +112,4 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     output: Any = agent.forward(dict(batch), [parts.ARRANGE])[parts.ARRANGE]
     target = {name: batch[name].to(agent.device) for name in ("points", "words")}
     losses = output.losses(target, batch["learned"].to(agent.device))
-    return summed(losses)
+    return sum_losses(losses)

@@ -27,7 +27,7 @@ from stages.planning.parts import STRIDE
 from stages.planning.planner import PlannerHead
 from stages.planning.reinforce.plans import holding
 from stages.planning.route import trips
-from stages.planning.route.lesson import LEVELS, shown
+from stages.planning.route.lesson import LEVELS, oracle_trips
 
 TOLD, REASON = "criticise/told apart", "criticise/reason"
 GATE = Gate([Threshold(TOLD, 0.95, beats_floor=True), Threshold(REASON, 0.90, beats_floor=True)])
@@ -44,7 +44,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     """Told apart: for each flawed plan, the share of sound ones that the judge thinks better (the mean is the area
     under the ROC curve). Reason: whether a flawed plan is refused for its own reason.
     """
-    plans = examined(context, context.episodes(PLANS))
+    plans = exam_drafts(context, context.episodes(PLANS))
     judged = judge(agent, plans.draft)
     flaw, reason = judged.flawed().numpy(), judged.mode().numpy()
     met = identities({parts.DRAFT: plans.draft[plans.flawed]})
@@ -61,17 +61,17 @@ def examine(agent: Agent, context: Context) -> Parts:
     ]
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Plans that lessons show, int64 [about n]."""
     rng, points = numpy_rng(context.seed, "criticise", "episodes"), parts.HORIZONS[context.config.size]
-    plans = drafts(shown(context), n, rng, points)
+    plans = drafts(oracle_trips(context), n, rng, points)
     return identities({parts.DRAFT: plans.draft[plans.flawed]})
 
 
-def examined(context: Context, n: int) -> Drafts:
+def exam_drafts(context: Context, n: int) -> Drafts:
     """The exam's plans."""
     ticks = TICKS[context.config.size]
-    walked = [trips.made(name, context.seed, ticks, exam_seeds) for name in LEVELS[context.config.size]]
+    walked = [trips.make_trips(name, context.seed, ticks, exam_seeds) for name in LEVELS[context.config.size]]
     return drafts(walked, n, numpy_rng(context.seed, "criticise", "exam"), parts.HORIZONS[context.config.size])
 
 

@@ -17,7 +17,7 @@ from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import numpy_rng
 from stages.planning import parts
 from stages.planning.criticise.drafts import Drafts, drafts
-from stages.planning.route.lesson import shown
+from stages.planning.route.lesson import oracle_trips
 
 STEPS = {"tiny": 20, "nursery": 1500, "child": 6000, "adult": 12_000}
 ROWS = by_size(64, tiny=16)
@@ -34,7 +34,7 @@ def lesson(context: Context) -> Lesson:
 def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
     """`rows` drafts."""
     rng = numpy_rng(context.seed, "criticise", update)
-    return batch(drafts(shown(context), rows, rng, parts.HORIZONS[context.config.size]))
+    return batch(drafts(oracle_trips(context), rows, rng, parts.HORIZONS[context.config.size]))
 
 
 def batch(plans: Drafts) -> dict[str, Any]:

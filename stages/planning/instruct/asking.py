@@ -30,7 +30,7 @@ from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
-from devmind.worlds.minigrid import env_of, lent, planes
+from devmind.worlds.minigrid import env_of, planes, shared_room
 from stages.planning import parts
 from stages.planning.instruct import lacks, missions
 from stages.planning.instruct.controller import Controller, Errand
@@ -92,7 +92,7 @@ def cases(seeds: np.ndarray, rng: np.random.Generator) -> list[Case]:
     for number, some in enumerate(np.asarray(seeds).reshape(-1, OF_CASE).tolist()):
         case = IN_TURN[number % len(IN_TURN)]
         for seed in some:
-            world = lent(LEVEL)
+            world = shared_room(LEVEL)
             world.reset(seed=seed)
             goals = _goals(env_of(world), case)
             if goals:
@@ -291,7 +291,7 @@ class _Questioning:
 
 
 @dataclass(frozen=True)
-class Went:
+class CaseResult:
     """How a case went.
 
     Attributes:
@@ -307,7 +307,7 @@ class Went:
         return bool(self.asked) == bool(case.question) and case.has_to(self.asked[:1])
 
 
-def gone(some_cases: Sequence[Case], by: By, answers: bool = True) -> list[Went]:
+def carry_out(some_cases: Sequence[Case], by: By, answers: bool = True) -> list[CaseResult]:
     """Let a player carry out the instructions of cases, until each is done or a needless question was asked.
 
     Args:
@@ -324,10 +324,10 @@ def gone(some_cases: Sequence[Case], by: By, answers: bool = True) -> list[Went]
             if settled.all():
                 break
     rooms.close()
-    return [Went(tuple(asked), bool(one)) for asked, one in zip(questioning.asked, done, strict=True)]
+    return [CaseResult(tuple(asked), bool(one)) for asked, one in zip(questioning.asked, done, strict=True)]
 
 
-def drawn(context: Context, n: int) -> list[Case]:
+def draw_cases(context: Context, n: int) -> list[Case]:
     """Up to `n` cases of an exam."""
     seeds = exam_seeds(n * OF_CASE, context.seed, NAME, "asking")
     return cases(seeds, numpy_rng(context.seed, NAME, "asking"))
@@ -336,8 +336,8 @@ def drawn(context: Context, n: int) -> list[Case]:
 @in_parts
 def examine(agent: Agent, context: Context) -> Parts:
     """Whether the agent asks when, and only when, it has to; and whether it does the instruction once answered."""
-    drawn_cases = drawn(context, context.episodes(EPISODES))
-    went = gone(drawn_cases, by_agent(agent))
+    drawn_cases = draw_cases(context, context.episodes(EPISODES))
+    went = carry_out(drawn_cases, by_agent(agent))
     is_open = np.array([one.case in OPEN for one in drawn_cases])
     right = np.array([one.is_right(case) for one, case in zip(went, drawn_cases, strict=True)], np.float64)
     done = np.array([one.done and one.is_right(case) for one, case in zip(went, drawn_cases, strict=True)], np.float64)
@@ -373,11 +373,11 @@ def _floors(agent: Agent, context: Context, drawn_cases: Sequence[Case]) -> dict
         ANSWERED: {},
     }
     for name, by, answers in (
-        ("an untaught agent", by_agent(parts.untaught(agent)), True),
+        ("an untaught agent", by_agent(parts.untrained_agent(agent)), True),
         ("a rule by hand, with perfect perception", ByHand, True),
         ("the agent, and nobody answers", by_agent(agent), False),
     ):
-        went = gone(few, by, answers)
+        went = carry_out(few, by, answers)
         right = np.array([one.is_right(case) for one, case in zip(went, few, strict=True)])
         if answers:
             floors[ASKS][name] = float(right.mean())
@@ -386,7 +386,7 @@ def _floors(agent: Agent, context: Context, drawn_cases: Sequence[Case]) -> dict
 
 
 def _rows(
-    drawn_cases: Sequence[Case], went: Sequence[Went], right: np.ndarray, done: np.ndarray
+    drawn_cases: Sequence[Case], went: Sequence[CaseResult], right: np.ndarray, done: np.ndarray
 ) -> dict[str, dict[str, float]]:
     """Rows: results by case, and the number of questions where something has to be asked."""
     of = {case: np.array([one.case == case for one in drawn_cases]) for case in CASES}

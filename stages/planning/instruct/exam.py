@@ -22,14 +22,14 @@ from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
-from devmind.worlds.minigrid import installed
+from devmind.worlds.minigrid import minigrid_installed
 from stages.planning import parts
 from stages.planning.instruct import asking, missions
 from stages.planning.instruct.controller import Controller, Errand
 from stages.planning.instruct.hand_rules import by_pattern
 from stages.planning.instruct.head import Instruction
 from stages.planning.instruct.lesson import NAME, VIEWS
-from stages.planning.instruct.rooms import TEXT, Rooms, begun
+from stages.planning.instruct.rooms import TEXT, Rooms, episode_names
 from stages.planning.instruct.symbols import DROP_NEXT_TO, GO_TO, NOUNS, PICK_UP, Subgoal, Subgoals, from_numbers
 
 PUT_NEXT, IN_TURN = f"{NAME}/put next", f"{NAME}/go to in turn"
@@ -103,7 +103,7 @@ def by_agent(agent: Agent, without: Sequence[str] = ()) -> By:
     return lambda rooms: Instructed(agent, without)
 
 
-def done(
+def missions_done(
     name: str, seeds: np.ndarray, by: By, sentences: Sequence[str] | None = None, every: int | None = None
 ) -> np.ndarray:
     """Whether each room's mission was done, float64 [N] of 0 and 1.
@@ -132,19 +132,19 @@ def done(
 
 def examine(agent: Agent, context: Context) -> Exam:
     """The share of missions done in each level, and the exam of asking; nothing without MiniGrid."""
-    if not installed():
+    if not minigrid_installed():
         return Exam([])
     return Exam.joined([*(_of_level(agent, context, name) for name in LEVELS), asking.examine(agent, context)])
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Rooms whose views and things lessons show, int64 [about n]."""
     names = tuple(dict.fromkeys((*VIEWS, *missions.ROOMS)))
     seeds = lesson_seeds(-(-n // len(names)), context.seed, NAME, "episodes")
-    return np.concatenate([begun(name, seeds) for name in names])
+    return np.concatenate([episode_names(name, seeds) for name in names])
 
 
-def heard(agent: Agent, senses: Senses, sentences: Sequence[str]) -> Instruction:
+def read_instructions(agent: Agent, senses: Senses, sentences: Sequence[str]) -> Instruction:
     """The agent's reading of instructions, each said in the first Moment of a room."""
     policy = Instructed(agent)
     policy({**senses, TEXT: list(sentences)}, np.ones(len(sentences), bool))
@@ -152,18 +152,19 @@ def heard(agent: Agent, senses: Senses, sentences: Sequence[str]) -> Instruction
     return output
 
 
-def declined(agent: Agent, senses: Senses, sentences: Sequence[str]) -> np.ndarray:
+def declines(agent: Agent, senses: Senses, sentences: Sequence[str]) -> np.ndarray:
     """Whether each of these instructions is declined when it is said in a room, bool [N]."""
-    return np.asarray(heard(agent, senses, sentences).declined.cpu().numpy())
+    return np.asarray(read_instructions(agent, senses, sentences).declined.cpu().numpy())
 
 
 @in_parts
 def _of_level(agent: Agent, context: Context, name: str) -> Parts:
     where = LEVELS[name]
     seeds = exam_seeds(context.episodes(EPISODES), context.seed, name)
-    values = done(where, seeds, by_agent(agent))
+    values = missions_done(where, seeds, by_agent(agent))
     measure = Measure(
-        name, "instruction carried out", values, chance=0.0, ceiling=1.0, rate=True, episodes=begun(where, seeds),
+        name, "instruction carried out", values, chance=0.0, ceiling=1.0, rate=True, episodes=episode_names(where,
+        seeds),
         reference="BabyAI 1.0 by imitation: 0.992 in PutNextLocal, 0.954 in GoToSeq, from 245,000 and more "
         "demonstrations (from memory)",
         note=f"{where}, new rooms, each mission said once; a pattern by hand reads them without an error, as all are "
@@ -171,7 +172,7 @@ def _of_level(agent: Agent, context: Context, name: str) -> Parts:
     )  # fmt: skip
     yield [measure]
     few = seeds[: context.episodes(FEW)]
-    by_plan = done(where, seeds, lambda rooms: Planned(rooms.plans()))
+    by_plan = missions_done(where, seeds, lambda rooms: Planned(rooms.plans()))
     floors = _floors(agent, context, name, seeds, few, by_plan)
     yield [replace(measure, floors=floors, rows=_rows(agent, context, name, seeds, values, few, by_plan))]
 
@@ -180,15 +181,19 @@ def _floors(
     agent: Agent, context: Context, name: str, seeds: np.ndarray, few: np.ndarray, by_plan: np.ndarray
 ) -> dict[str, float]:
     where, rng = LEVELS[name], numpy_rng(context.seed, name, "plans")
-    newborn = parts.untaught(agent)
+    newborn = parts.untrained_agent(agent)
     floors = {
-        "random plan": done(where, seeds, lambda rooms: Planned([_by_chance(name, rng) for _ in rooms.missions])),
+        "random plan": missions_done(
+            where, seeds, lambda rooms: Planned([_by_chance(name, rng) for _ in rooms.missions])
+        ),
         "a pattern by hand": _by_hand(where, seeds, by_plan),
-        "an untaught agent": done(where, few, by_agent(newborn)),
+        "an untaught agent": missions_done(where, few, by_agent(newborn)),
     }
     if head := next((one for one in FOLLOWS if one in agent.heads), None):
         follow: By = lambda rooms: Instructed(agent, head=head)  # noqa: E731
-        floors[f"language's follow ({FOLLOWED} rooms)"] = done(where, few[:FOLLOWED], follow, every=1)  # as taught
+        floors[f"language's follow ({FOLLOWED} rooms)"] = missions_done(
+            where, few[:FOLLOWED], follow, every=1
+        )  # as taught
     return {rule: float(values.mean()) for rule, values in floors.items()}
 
 
@@ -201,7 +206,7 @@ def _by_hand(where: str, seeds: np.ndarray, by_plan: np.ndarray) -> np.ndarray:
     rooms.close()
     successes = by_plan.copy()
     if wrong.any():
-        successes[wrong] = done(
+        successes[wrong] = missions_done(
             where, seeds[wrong], lambda rooms: Planned([by_pattern(sentence) for sentence in rooms.missions])
         )
     return successes
@@ -231,25 +236,25 @@ def _rows(
     rooms = Rooms(where, seeds)
     sentences, plans, senses = rooms.missions, rooms.plans(), rooms.observe()
     rooms.close()
-    own = [from_numbers(plan) for plan in heard(agent, senses, sentences).symbols().cpu().numpy()]
+    own = [from_numbers(plan) for plan in read_instructions(agent, senses, sentences).symbols().cpu().numpy()]
     invented = [missions.with_word(sentence, missions.made_up(rng, exam=True), rng)[0] for sentence in sentences]
     english = [missions.with_word(sentence, str(rng.choice(missions.OTHER_WORDS)), rng)[0] for sentence in sentences]
     rows = {
         "the true plan": float(by_plan.mean()),
         "plans right": float(np.mean([one == other for one, other in zip(own, plans, strict=True)])),
-        "text off": float(done(where, few, by_agent(agent, [parts.TEXT])).mean()),
-        "board off": float(done(where, few, by_agent(agent, [parts.BOARD])).mean()),
+        "text off": float(missions_done(where, few, by_agent(agent, [parts.TEXT])).mean()),
+        "board off": float(missions_done(where, few, by_agent(agent, [parts.BOARD])).mean()),
         "another room's mission": float(
-            done(where, few, by_agent(agent), [*sentences[1 : len(few)], sentences[0]]).mean()
+            missions_done(where, few, by_agent(agent), [*sentences[1 : len(few)], sentences[0]]).mean()
         ),
-        "declined, of missions with a made-up word": float(declined(agent, senses, invented).mean()),
-        "declined, of missions with an English word": float(declined(agent, senses, english).mean()),
-        "declined wrongly": float(declined(agent, senses, sentences).mean()),
+        "declined, of missions with a made-up word": float(declines(agent, senses, invented).mean()),
+        "declined, of missions with an English word": float(declines(agent, senses, english).mean()),
+        "declined wrongly": float(declines(agent, senses, sentences).mean()),
     }
     apart = np.array([missions.pair_held_out(plan) for plan in plans])
     if apart.any():
         rows["pairs that no lesson combines"] = float(values[apart].mean())
     if name == IN_TURN:  # once is enough
         further = exam_seeds(len(few), context.seed, name, "further")
-        rows[FURTHER] = float(done(FURTHER, further, by_agent(agent)).mean())
+        rows[FURTHER] = float(missions_done(FURTHER, further, by_agent(agent)).mean())
     return rows

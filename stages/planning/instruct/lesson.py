@@ -18,7 +18,7 @@ from devmind.agent.batch import collate_tick
 from devmind.agent.config import by_size
 from devmind.algorithms.grid import truth
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson, owned, summed
+from devmind.learners.gradient import gradient_lesson, stages_of_parts, sum_losses
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.minigrid import glances
 from stages.planning import parts
@@ -39,13 +39,13 @@ def lesson(context: Context) -> Lesson:
     """The lesson as data: single Moments of missions with views beside them."""
     return gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=ROWS, learning_rate=3e-3, minutes=3.0,
-        trains=trained, prefetch=True, skills=(NAME,),
+        trains=trained_weights, prefetch=True, skills=(NAME,),
     )  # fmt: skip
 
 
-def trained(agent: Agent) -> Sequence[str]:
+def trained_weights(agent: Agent) -> Sequence[str]:
     """What the lesson trains: the head, and senses that no earlier stage has brought."""
-    mine = owned(agent, parts.NAME)
+    mine = stages_of_parts(agent, parts.NAME)
     senses = [entry["name"] for entry in agent.config.encoders if entry["stage"] in mine]
     own = (f"encoders.{name}." for name in (parts.TEXT, parts.BOARD) if name in senses)
     return (f"heads.{parts.INSTRUCT}.", *own)
@@ -55,7 +55,7 @@ def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0)
     """`rows` missions of lessons' rooms with their plans, and as many views."""
     rng = numpy_rng("lesson", NAME, context.seed, update)
     seeds = lesson_seeds(-(-rows // missions.OF_ONE), context.seed, NAME, update)
-    instructions = list(missions.drawn(seeds, rows, rng))
+    instructions = list(missions.draw_missions(seeds, rows, rng))
     texts = [_shown(said, rng) for said, _ in instructions]
     board = glances(VIEWS, lesson_seeds(-(-rows // OF_ONE), context.seed, NAME, "views", update), OF_ONE, rng)[:rows]
     batch = collate_tick({parts.TEXT: [said for said, _ in texts], parts.BOARD: board}, np.ones(rows, bool))
@@ -86,4 +86,4 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     known = ~target["made_up"].any(-1)
     right = (output.symbols() == target["plan"]).flatten(-2).all(-1)
     declined = (output.declined == ~known).float().mean()
-    return summed(losses, {"plans right": right[known].float().mean(), "declined rightly": declined})
+    return sum_losses(losses, {"plans right": right[known].float().mean(), "declined rightly": declined})

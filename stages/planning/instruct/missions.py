@@ -49,7 +49,7 @@ def pair_held_out(plan: Subgoals) -> bool:
     return any(crc32(pair.encode()) % HELD_OUT == 0 for pair in pairs)
 
 
-def drawn(seeds: np.ndarray, n: int, rng: np.random.Generator) -> Iterator[tuple[str, Subgoals]]:
+def draw_missions(seeds: np.ndarray, n: int, rng: np.random.Generator) -> Iterator[tuple[str, Subgoals]]:
     """`n` missions about rooms of lessons, OF_ONE for each seed's room: the words, and the plan."""
     made = 0
     for number, seed in enumerate(seeds.tolist()):

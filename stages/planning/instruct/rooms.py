@@ -8,7 +8,7 @@ import numpy as np
 
 from devmind.curriculum.episodes import identities
 from devmind.worlds import minigrid
-from devmind.worlds.minigrid import env_of, lent, room
+from devmind.worlds.minigrid import env_of, room, shared_room
 from stages.planning.instruct.symbols import Subgoals, of_instruction
 
 TEXT = "text"
@@ -31,11 +31,11 @@ class Rooms(minigrid.Rooms):
         return [of_instruction(env_of(world).instrs) for world in self.worlds]
 
 
-def begun(name: str, seeds: np.ndarray) -> np.ndarray:
+def episode_names(name: str, seeds: np.ndarray) -> np.ndarray:
     """Identities of the episodes that the seeds begin, int64 [N]: from all cells, the agent's pose and the mission."""
     rooms, instructions = [], []
     for seed in seeds.tolist():
-        world = lent(name)
+        world = shared_room(name)
         world.reset(seed=seed)
         env = env_of(world)
         rooms.append(np.r_[env.grid.encode().ravel(), *env.agent_pos, env.agent_dir].astype(np.int64))

@@ -51,7 +51,7 @@ def examine(agent: Agent, context: Context) -> Exam:
 def _of_task(agent: Agent, context: Context, task: str) -> Exam:
     seeds = exam_seeds(context.episodes(EPISODES), context.seed, NAME, task)
     actor = handler(agent, len(seeds))
-    values = handled(actor, context, task, seeds)
+    values = tasks_done(actor, context, task, seeds)
     measure = Measure(
         f"{NAME}/{task}",
         "episodes with success",
@@ -66,13 +66,13 @@ def _of_task(agent: Agent, context: Context, task: str) -> Exam:
     return Exam([measure], lambda: [_beside(agent, context, task, seeds, measure)])
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Rooms that lessons may show."""
     levels = [f"handle/{task}" for task in TASKS]
     return of_lessons(context.make_world, n, context.seed, "nursery", levels)
 
 
-def handled(policy: Policy, context: Context, task: str, seeds: np.ndarray, with_truth: bool = False) -> np.ndarray:
+def tasks_done(policy: Policy, context: Context, task: str, seeds: np.ndarray, with_truth: bool = False) -> np.ndarray:
     """Whether a policy does the task in each room, float64 [N] of 0 and 1.
 
     Args:
@@ -100,16 +100,16 @@ def _beside(agent: Agent, context: Context, task: str, seeds: np.ndarray, measur
     n, floors = len(few), {}
 
     def share(policy: Policy, with_truth: bool = False) -> float:
-        return float(handled(policy, context, task, few, with_truth).mean())
+        return float(tasks_done(policy, context, task, few, with_truth).mean())
 
     by_chance = share(at_random(numpy_rng(context.seed, NAME, "random")))
-    floors[UNTAUGHT] = share(handler(parts.untaught(agent), n))
+    floors[UNTAUGHT] = share(handler(parts.untrained_agent(agent), n))
     if any(not agent.tap_of(name).on_trunk for name in agent.heads_of(parts.REACH)):
         floors[REACH_ALONE] = share(Actor(agent, n, effectors=[parts.REACH], trunk=False))
     rows = {"words off": share(handler(agent, n, ["words"])), "sight off": share(handler(agent, n, ["sight"]))}
     sight, script = Sight(agent, n), Script(task)
     rows[BY_SCRIPT] = share(lambda senses, first: script(sight(senses, first), first))
-    with silenced(agent):
+    with ablate_trunk(agent):
         rows["the trunk's features silenced"] = share(handler(agent, n))
     apart = held_out(context.make_world("nursery", f"handle/{task}", seeds).truth())
     if apart.any() and not apart.all():
@@ -120,7 +120,7 @@ def _beside(agent: Agent, context: Context, task: str, seeds: np.ndarray, measur
 
 
 @contextmanager
-def silenced(agent: Agent) -> Iterator[None]:
+def ablate_trunk(agent: Agent) -> Iterator[None]:
     """A context in which the head gets no features of the trunk."""
     head: Any = agent.head(parts.MANIPULATE)
     head.silenced = frozenset({TRUNK})

@@ -26,7 +26,7 @@ from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
 from devmind.errors import ConfigError
 from devmind.sessions.pictures import WIDE_HALF_DEG
 from devmind.worlds.nursery.state import COLOUR_NAMES, HAND_HIGH, HAND_LOW, MAX_REACH_M
-from stages.planning.imagining import Form, Imaginer, thinned
+from stages.planning.imagining import Form, Imaginer, thin_tokens
 from stages.planning.keypoints import KeyPoints, PlanHead
 from stages.planning.manipulate.demonstrations import (
     COLOURS,
@@ -169,7 +169,7 @@ class ManipulateHead(PlanHead):
         generator: torch.Generator | None = None,
     ) -> dict[str, Tensor]:
         """Losses by name, for plans [n, H, 5] and symbols int64 [n, H]."""
-        present = thinned(present, THOUGHTS, generator)
+        present = thin_tokens(present, THOUGHTS, generator)
         return self.imaginer.losses(condition, points, words, generator, present)
 
 

@@ -25,7 +25,7 @@ from devmind.agent.batch import clip, encode_words
 from devmind.agent.config import by_size
 from devmind.agent.heads import SCALE_DEG
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson, slower, summed
+from devmind.learners.gradient import gradient_lesson, slower, sum_losses
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery.handling import ASKED, BOX_COLOUR, GOAL, PILLAR_COLOUR, PUSH, TASKS, held_out
@@ -84,11 +84,11 @@ def rooms(seed: int, n: int, make_world: Callable[..., Any]) -> dict[str, np.nda
         anywhere = rng.uniform(HAND_LOW, HAND_HIGH, (n, 3))
         state.hand = np.where(rng.random((n, 1)) < AT_REST, state.hand, anywhere)
         senses = world.restore(state)
-        parts_of_rooms.append(_taught(world, senses, task, rng))
+        parts_of_rooms.append(_demonstration(world, senses, task, rng))
     return {name: np.concatenate([each[name] for each in parts_of_rooms]) for name in parts_of_rooms[0]}
 
 
-def _taught(world: Any, senses: Mapping[str, Any], task: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def _demonstration(world: Any, senses: Mapping[str, Any], task: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
     truth = world.truth()
     n, in_lessons = len(truth["target"]), ~held_out(truth)
     symbols = plans(truth, task)[1]
@@ -131,12 +131,12 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     places = often(output.places.detach())
     far = torch.tensor([0.0, MOVED_DEG / SCALE_DEG, MOVED_DEG / SCALE_DEG, MOVED_LOG], device=agent.device)
     places = places + far * torch.randn_like(places)
-    points = believed(places, every.body, often(batch["task"]), often(batch["size"]))
+    points = plan_points(places, every.body, often(batch["task"]), often(batch["size"]))
     losses = every.imagining(places).losses(target | {"points": points}) | read
-    return summed(losses)
+    return sum_losses(losses)
 
 
-def believed(places: Tensor, body: Tensor, task: Tensor, size: Tensor) -> Tensor:
+def plan_points(places: Tensor, body: Tensor, task: Tensor, size: Tensor) -> Tensor:
     """Points [B, 1, H, 5] of the script's plan for each room, with things at `places` [B, 1, COLOURS + 1, 4].
 
     Args:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.learners.gradient import GradientLearner, summed
+from devmind.learners.gradient import GradientLearner, sum_losses
 from devmind.worlds.pointmaze import UNIT, maze
 from stages.planning.parts import ROUTE, STRIDE
 from stages.planning.planner import PlannerHead
@@ -70,7 +70,7 @@ class Plans:
         return [(one.name, getattr(self, one.name)) for one in fields(self)]
 
 
-def drawn(trips: list[Trips], n: int, rng: np.random.Generator, pairs: tuple[int, ...] = PAIRS) -> Plans:
+def draw_plans(trips: list[Trips], n: int, rng: np.random.Generator, pairs: tuple[int, ...] = PAIRS) -> Plans:
     """`n` plans cut out of trips, with goals and beginnings as in the lesson `route`, for an agent of size nursery.
 
     Args:
@@ -85,7 +85,7 @@ def drawn(trips: list[Trips], n: int, rng: np.random.Generator, pairs: tuple[int
     return Plans(*columns)
 
 
-def walked(trips: Trips, rng: np.random.Generator, each: int) -> Plans:
+def cut_plans(trips: Trips, rng: np.random.Generator, each: int) -> Plans:
     """`each` plans out of every walked trip, to the trip's end: one from its beginning, the others from later on."""
     rows: list[tuple[np.ndarray, ...]] = []
     for begin, stop in zip(trips.begin[:-1].tolist(), trips.begin[1:].tolist(), strict=True):
@@ -118,7 +118,7 @@ def learner(agent: Agent, seed: int, steps: int, learning_rate: float) -> Gradie
 
     def loss(agent: Agent, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
         head: Any = agent.head(ROUTE)
-        return summed(losses(head, batch))
+        return sum_losses(losses(head, batch))
 
     trains = tuple(f"heads.{ROUTE}.{part}." for part in PARTS)
     return GradientLearner(agent, loss, seed=seed, learning_rate=learning_rate, steps=steps, trains=trains)

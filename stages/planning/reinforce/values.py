@@ -20,7 +20,7 @@ from devmind.algorithms.implicit_q import follow, q_loss, q_target, value_loss
 from devmind.worlds.pointmaze import MAZES
 from stages.planning.judge import mlp
 from stages.planning.parts import STRIDE
-from stages.planning.places import CELLS, SPREAD, numbered, scaled
+from stages.planning.places import CELLS, SPREAD, number_places, scale_places
 from stages.planning.planner import STANDING
 from stages.planning.route.trips import Trips, one_hot
 
@@ -111,12 +111,14 @@ class StrideValues(nn.Module):
         follow(self.slow, self.q, 0.01)
 
     def _pair(self, here: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
-        code = self.begins(numbered(here, maze)) * self.ends(numbered(goal, maze))
-        return torch.cat((*(spread_out(scaled(place)) for place in (here, goal)), maze[..., : len(MAZES)], code), -1)
+        code = self.begins(number_places(here, maze)) * self.ends(number_places(goal, maze))
+        return torch.cat(
+            (*(spread_out(scale_places(place)) for place in (here, goal)), maze[..., : len(MAZES)], code), -1
+        )
 
     def _stride(self, here: Tensor, there: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
         aside = 4 * (there - here) / SPREAD
-        return torch.cat((self._pair(here, goal, maze), spread_out(scaled(there)), aside), -1)
+        return torch.cat((self._pair(here, goal, maze), spread_out(scale_places(there)), aside), -1)
 
 
 def teach_values(

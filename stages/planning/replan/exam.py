@@ -22,7 +22,7 @@ from devmind.worlds.pointmaze import BLOCKED, CLOSING, MAZES, MOVING, UNIT, orac
 from devmind.worlds.side_by_side import Joined
 from stages.planning.parts import ROUTE, WALK
 from stages.planning.planner import BELIEF, REPLANNING
-from stages.planning.route.exam import silenced
+from stages.planning.route.exam import find_ablated
 from stages.planning.route.lesson import LEVELS
 
 CLOSED, MOVED, NO_WAY = "replan/closed", "replan/moved", "replan/no way"
@@ -91,8 +91,8 @@ def examine(agent: Agent, context: Context) -> Parts:
     yield [*arrived.values(), no_way]
     new = place(Agent(agent.config), context.device).eval()
     others = {
-        OPEN_LOOP: silenced(agent, REPLANNING, lambda: _gone(agent, context, FEW, HAPPENS, fixed=True)),
-        CLOCK: silenced(agent, BELIEF, lambda: _gone(agent, context, FEWER, HAPPENS, believes=False)),
+        OPEN_LOOP: find_ablated(agent, REPLANNING, lambda: _gone(agent, context, FEW, HAPPENS, fixed=True)),
+        CLOCK: find_ablated(agent, BELIEF, lambda: _gone(agent, context, FEWER, HAPPENS, believes=False)),
         UNTAUGHT: _gone(new, context, FEWER, HAPPENS),
     }
     floors = {
@@ -140,7 +140,7 @@ def _right(outcomes: dict[str, Outcome]) -> np.ndarray:
     return np.concatenate((~outcomes[CLOSING].none, outcomes[BLOCKED].none))
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """The mazes of lessons, in which nothing happens."""
     return of_lessons(context.make_world, n, context.seed, "pointmaze", LEVELS[context.config.size])
 
@@ -170,13 +170,13 @@ def _gone(
     """The agent's results in all mazes, by what happens there."""
     rooms = {name: seeds for what in happens for name, seeds in _seeds(context, n, what).items()}
     actor = Actor(agent, sum(map(len, rooms.values())), effectors=[WALK])
-    outcomes = walk(actor, context, rooms, lambda: said(actor), TICKS[context.config.size], fixed, believes)
+    outcomes = walk(actor, context, rooms, lambda: says_no_plan(actor), TICKS[context.config.size], fixed, believes)
     if counts is not None:
         counts |= actor.counts
     return {what: Outcome.joined([one for name, one in outcomes.items() if name.endswith(what)]) for what in happens}
 
 
-def said(actor: Actor) -> np.ndarray:
+def says_no_plan(actor: Actor) -> np.ndarray:
     """For which of the rows that were asked the agent says that there is no plan, bool, from the planner's state."""
     return np.asarray(actor.state.carry[f"kept.{ROUTE}"]["none"].cpu().numpy())
 

@@ -12,13 +12,13 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson, summed
+from devmind.learners.gradient import gradient_lesson, sum_losses
 from devmind.seeding import numpy_rng
 from devmind.worlds.pointmaze import CELL, PACE, RADIUS, UNIT, Maze, PointMazeRules
 from stages.planning import parts
 from stages.planning.parts import STRIDE
 from stages.planning.planner import FADES, SIDES, PlannerHead
-from stages.planning.route.lesson import LEVELS, shown
+from stages.planning.route.lesson import LEVELS, oracle_trips
 from stages.planning.route.trips import Trips, one_hot
 
 STEPS = {"tiny": 20, "nursery": 800, "child": 2000, "adult": 2000}
@@ -44,7 +44,7 @@ def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0)
     """`rows` walkers in one maze, the mazes in turn."""
     mazes = LEVELS[context.config.size]
     rules = PointMazeRules(mazes[update % len(mazes)])
-    return batch(shown(context), rules, rows, numpy_rng(context.seed, "replan", update))
+    return batch(oracle_trips(context), rules, rows, numpy_rng(context.seed, "replan", update))
 
 
 def batch(trips: list[Trips], rules: PointMazeRules, rows: int, rng: np.random.Generator) -> dict[str, Tensor]:
@@ -103,4 +103,4 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     """Nats of which cells are walls, and of where the agent can be."""
     head = agent.head(parts.ROUTE)
     assert isinstance(head, PlannerHead)
-    return summed(head.belief_losses({name: value.to(agent.device) for name, value in batch.items()}))
+    return sum_losses(head.belief_losses({name: value.to(agent.device) for name, value in batch.items()}))

@@ -57,7 +57,7 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
-class Walked:
+class TripResults:
     """Results of episodes: whether each arrived, and success weighted by path length (Anderson et al. 2018)."""
 
     arrived: np.ndarray
@@ -69,7 +69,7 @@ def examine(agent: Agent, context: Context) -> Exam:
     return Exam.joined(_maze(agent, context, name) for name in lesson.LEVELS[context.config.size])
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Episodes of lessons: trips that they show begin and end like these."""
     return of_lessons(context.make_world, n, context.seed, "pointmaze", lesson.LEVELS[context.config.size])
 
@@ -87,27 +87,27 @@ def _maze(agent: Agent, context: Context, name: str) -> Parts:
     )  # fmt: skip
     spl = Measure(f"route/{name} SPL", "SPL", ours.spl, 0.0, 1.0, note=note, answered=actor.counts, episodes=episodes)
     yield [arrived, spl]
-    data = lesson.shown(context)[lesson.LEVELS[context.config.size].index(name)]
+    data = lesson.oracle_trips(context)[lesson.LEVELS[context.config.size].index(name)]
     floors = {
         "straight on": walk(straight_on, context, name, seeds, rule=True),
-        "behaviour cloning (10 nearest)": walk(cloned(data), context, name, seeds, rule=True),
+        "behaviour cloning (10 nearest)": walk(cloning_policy(data), context, name, seeds, rule=True),
     }
     by_chance = walk(at_random(name), context, name, seeds)
     ceiling = walk(trips.oracle(name), context, name, seeds)
     few = seeds[: context.episodes(FEW)]
 
-    def again() -> Walked:
+    def again() -> TripResults:
         return walk(Actor(agent, len(few), effectors=[WALK]), context, name, few)
 
-    ways = cloned(lesson.joined(context, data))
+    ways = cloning_policy(lesson.join_trip(context, data))
     rows = {
         "the oracle": ceiling,
         "a rule: the ten nearest in the joined paths": walk(ways, context, name, seeds, rule=True),
-        **{condition: silenced(agent, what, again) for condition, what in SILENCED.items()},
+        **{condition: find_ablated(agent, what, again) for condition, what in SILENCED.items()},
     }
 
     def beside(measure: Measure, part: str) -> Measure:
-        def means(of: dict[str, Walked]) -> dict[str, float]:
+        def means(of: dict[str, TripResults]) -> dict[str, float]:
             return {way: float(getattr(walked, part).mean()) for way, walked in of.items()}
 
         chance, best = means({"chance": by_chance, "best": ceiling}).values()
@@ -120,7 +120,7 @@ def _maze(agent: Agent, context: Context, name: str) -> Parts:
 
 def walk(
     policy: Policy, context: Context, name: str, seeds: np.ndarray, rule: bool = False, ticks: int | None = None
-) -> Walked:
+) -> TripResults:
     """Let a policy walk OGBench's tasks, until all have arrived or 1,000 ticks are over.
 
     Args:
@@ -140,7 +140,7 @@ def walk(
                 break
             mark = now
     # Being near counts as arrival, so a path may be shorter than the shortest one to the goal itself.
-    return Walked(arrived.astype(float), np.where(arrived, least / np.maximum(least, length), 0.0))
+    return TripResults(arrived.astype(float), np.where(arrived, least / np.maximum(least, length), 0.0))
 
 
 def sound_plans(agent: Agent, context: Context, name: str, seeds: np.ndarray) -> dict[str, np.ndarray]:
@@ -164,7 +164,7 @@ def _sound_rows(agent: Agent, context: Context, name: str, seeds: np.ndarray) ->
     return {way: float(sound.mean()) for way, sound in sound_plans(agent, context, name, seeds).items()}
 
 
-def silenced(agent: Agent, what: str, way: Callable[[], Found]) -> Found:
+def find_ablated(agent: Agent, what: str, way: Callable[[], Found]) -> Found:
     """The result of `way` with a planner that lacks something (`PlannerHead.silenced`)."""
     head: Any = agent.head(ROUTE)
     head.silenced = frozenset({what})
@@ -179,7 +179,7 @@ def straight_on(senses: Senses, first: np.ndarray) -> dict[str, np.ndarray]:
     return {WALK: senses["goal"] - senses["body"]}
 
 
-def cloned(data: trips.Trips) -> Policy:
+def cloning_policy(data: trips.Trips) -> Policy:
     """Behaviour cloning by nearest neighbours: the mean of what the oracle did where place and goal were most alike."""
     trip = np.repeat(np.arange(len(data)), np.diff(data.begin))
     tree = cKDTree(np.concatenate((data.at, data.goal[trip]), 1))

@@ -11,7 +11,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.config import by_size
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import summed
+from devmind.learners.gradient import sum_losses
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng
 from stages.planning import parts
@@ -39,20 +39,20 @@ class RouteLearner(MuonLearner):
     muon_rate: ClassVar[float] = 0.01
 
 
-def shown(context: Context) -> list[trips.Trips]:
+def oracle_trips(context: Context) -> list[trips.Trips]:
     """The oracle's trips that this run learns from."""
     size = context.config.size
-    return [trips.made(level, context.seed, ORACLE_TICKS[size]) for level in LEVELS[size]]
+    return [trips.make_trips(level, context.seed, ORACLE_TICKS[size]) for level in LEVELS[size]]
 
 
-def taught(context: Context) -> list[trips.Trips]:
+def lesson_trips(context: Context) -> list[trips.Trips]:
     """What the lesson shows: ways joined from pieces of those trips."""
-    return [joined(context, trip) for trip in shown(context)]
+    return [join_trip(context, trip) for trip in oracle_trips(context)]
 
 
-def joined(context: Context, trip: trips.Trips) -> trips.Trips:
+def join_trip(context: Context, trip: trips.Trips) -> trips.Trips:
     """What the lesson shows of one maze."""
-    return trips.joined(trip, JOINED[context.config.size], numpy_rng(context.seed, "joined", trip.maze))
+    return trips.join_trips(trip, JOINED[context.config.size], numpy_rng(context.seed, "joined", trip.maze))
 
 
 def lesson(context: Context) -> Lesson:
@@ -61,10 +61,10 @@ def lesson(context: Context) -> Lesson:
     rows, rate = context.changed("route", ROWS[size], LEARNING_RATE)
 
     def learner(agent: Agent, context: Context) -> RouteLearner:
-        return RouteLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
+        return RouteLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=parts.trained_weights(agent))
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        ways = taught(context)
+        ways = lesson_trips(context)
 
         def make(update: int) -> dict[str, Any]:
             rng = numpy_rng(context.seed, "route", update)
@@ -87,4 +87,4 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     }
     thought = output_route.head.thinking(asked["body"], asked["goal"], asked["maze"])
     losses = output_route.rows(learned).and_of(thought).losses(of)
-    return summed(losses)
+    return sum_losses(losses)

@@ -73,7 +73,7 @@ class Trips:
 
 
 @lru_cache(maxsize=4)
-def made(name: str, seed: int, ticks: int, seeds_of: Seeds = lesson_seeds) -> Trips:
+def make_trips(name: str, seed: int, ticks: int, seeds_of: Seeds = lesson_seeds) -> Trips:
     """Trips between any two cells of the maze, of at most `ticks` ticks in all.
 
     Args:
@@ -102,7 +102,7 @@ def made(name: str, seed: int, ticks: int, seeds_of: Seeds = lesson_seeds) -> Tr
     return Trips(name, np.concatenate(places), np.concatenate(walks), begin, np.stack(goals), spent)
 
 
-def joined(trips: Trips, n: int, rng: np.random.Generator) -> Trips:
+def join_trips(trips: Trips, n: int, rng: np.random.Generator) -> Trips:
     """`n` ways from where trips began to where others ended, each the shortest that pieces of trips make up.
 
     500 trips leave out most pairs of far places. Where two trips came within 0.4 units of each other, a way can change

@@ -27,7 +27,7 @@ from devmind.seeding import exam_seeds
 from devmind.worlds.market import LEVELS, TICKS, coin_growth
 from stages.planning import parts
 from stages.planning.trade import rules
-from stages.planning.trade.rules import Rule, told_all
+from stages.planning.trade.rules import Rule, oracle_rule
 
 NAME = "trade"
 EPISODES = 1_000
@@ -78,7 +78,7 @@ MARKETS: Mapping[str, Market] = {
             "Kelly by estimated drift": partial(rules.kelly, 16, 0, 0.9),
         },
         against="averages that cross",
-        informed=partial(rules.filtered, 0.3, 0.7),
+        informed=partial(rules.filter_rule, 0.3, 0.7),
     ),
     "reverting": Market(
         {
@@ -87,7 +87,7 @@ MARKETS: Mapping[str, Market] = {
             "momentum": partial(rules.momentum, 1, -0.06, 0.06),
         },
         against="z-score of 32",
-        informed=partial(rules.anchored, -0.02, 0.02),
+        informed=partial(rules.anchor_rule, -0.02, 0.02),
     ),
     "shocks": Market(
         {
@@ -97,7 +97,7 @@ MARKETS: Mapping[str, Market] = {
             "Kelly by estimated drift": partial(rules.kelly, 16, 32),
         },
         against="averages that cross",
-        informed=partial(rules.filtered, 0.4, 0.6, True),
+        informed=partial(rules.filter_rule, 0.4, 0.6, True),
     ),
     "coin": Market(
         {
@@ -126,12 +126,12 @@ def examine(agent: Agent, context: Context) -> Exam:
     return Exam.joined(_market(agent, context, kind) for kind in MARKETS)
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Paths that the lesson may show."""
     return of_lessons(context.make_world, n, context.seed, "market", list(LEVELS))
 
 
-def traded(policy: Policy, context: Context, kind: str, seeds: np.ndarray) -> Traded:
+def trade_paths(policy: Policy, context: Context, kind: str, seeds: np.ndarray) -> Traded:
     """Let a policy trade a path of each seed to its end."""
     return _gone(policy, context.make_world, kind, seeds)
 
@@ -168,7 +168,7 @@ def _planned(
     """Growth by plans on the first paths, above the agent's own trades of one tick each (in `done`, by name)."""
     few = seeds[: context.episodes(PATHS)]
     actor, name = planner(agent, len(few)), PLANNED + kind
-    ours = traded(actor, context, kind, few)
+    ours = trade_paths(actor, context, kind, few)
     own = done[AGENT].growth[: len(few)]
     rows = {"net worth, plans": float(np.exp(ours.growth.mean())), "drawdown, plans": float(ours.drawdown.mean())}
     for beside in (HOLD, *([MARKETS[kind].against] if MARKETS[kind].against != HOLD else [])):
@@ -193,7 +193,7 @@ def _planned(
 def _market(agent: Agent, context: Context, kind: str) -> Parts:
     seeds, market = exam_seeds(context.episodes(EPISODES), context.seed, NAME, kind), MARKETS[kind]
     by_rule = partial(_by_rule, context.make_world, kind, seeds=tuple(seeds.tolist()))
-    own = traded(_policy(agent, len(seeds), kind), context, kind, seeds)
+    own = trade_paths(_policy(agent, len(seeds), kind), context, kind, seeds)
     best, informed = by_rule(market.rules[market.against]), by_rule(market.informed)
 
     def value(one: Traded) -> np.ndarray:
@@ -217,7 +217,7 @@ def _market(agent: Agent, context: Context, kind: str) -> Parts:
     yield [measure]
     tried = {name: by_rule(rule) for name, rule in market.rules.items()}
     floors = {name: float(value(one).mean()) for name, one in tried.items()}
-    policies = {AGENT: own, HOLD: tried[HOLD], market.against: best, TOLD_ALL: by_rule(told_all)}
+    policies = {AGENT: own, HOLD: tried[HOLD], market.against: best, TOLD_ALL: by_rule(oracle_rule)}
     policies["the informed rule"] = informed
     rows = {f"score, {TOLD_ALL}": float(value(policies[TOLD_ALL]).mean())}
     for name, one in policies.items():

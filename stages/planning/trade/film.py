@@ -14,7 +14,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.worlds import make as make_world
 from devmind.worlds.market import SEEN, Costs
-from stages.planning.film import filled, refuse_gaps
+from stages.planning.film import fill_page, refuse_gaps
 from stages.planning.parts import TRADE, TRADE_PLAN
 from stages.planning.trade import HORIZON, rules
 from stages.planning.trade.exam import planner
@@ -87,7 +87,7 @@ class Planned:
         )
 
 
-def planned(agent: Agent, level: str, seed: int) -> Planned:
+def plan_market(agent: Agent, level: str, seed: int) -> Planned:
     """Let the agent trade the market of a level and a seed by its plans.
 
     Raises:
@@ -154,7 +154,7 @@ def page(film: Planned) -> str:
 
     way, n = seen(logs[film.chosen]), len(steps)
     number = "no candidate" if film.chosen == n else f"number {film.chosen + 1}"
-    return filled(
+    return fill_page(
         {
             "box": [-1.1 * WIDE, -1.25 * HIGH, 2.2 * WIDE, 2.5 * HIGH],
             "unit": 0.05,

@@ -19,7 +19,7 @@ from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import lesson_seeds
-from devmind.worlds.market import LEVELS, SCALE, SEEN, TICKS, Account, Costs, MarketRules, bought, sold
+from devmind.worlds.market import LEVELS, SCALE, SEEN, TICKS, Account, Costs, MarketRules, buy, sell
 from stages.planning import parts
 from stages.planning.trade.head import TradeHead, command
 
@@ -92,7 +92,7 @@ def growth(low: Tensor, high: Tensor, price: Tensor, costs: Costs) -> Tensor:
         account = replace(account, tick=at + tick)
         worth = account.units * account.now
         trade = command(lows[tick], highs[tick], worth / (account.cash + worth))
-        account = bought(sold(account, (-trade).relu(), costs), trade.relu(), costs)
-    account = sold(replace(account, tick=at + TICKS), 1.0, costs)
+        account = buy(sell(account, (-trade).relu(), costs), trade.relu(), costs)
+    account = sell(replace(account, tick=at + TICKS), 1.0, costs)
     grown: Tensor = account.cash.log()
     return grown

@@ -33,7 +33,7 @@ from stages.planning.trade.plans import (
     HOLD,
     SHARE,
     SYMBOLS,
-    grown,
+    log_growth,
     scene,
     volatility,
 )
@@ -145,7 +145,7 @@ class TradePlan(KeyPoints):
         steps = drawn.trajectory[..., 0].unflatten(0, (b, n)) * volatility(self.returns[rows])[:, None, None]
         symbols = F.pad(drawn.symbols.unflatten(0, (b, n)), (0, 0, 0, 1), value=HOLD)
         plans, paths, account = (value.cpu().numpy() for value in (symbols, steps, self.account[rows]))
-        growth = grown(plans, paths, account, self.head.costs)
+        growth = log_growth(plans, paths, account, self.head.costs)
         above = growth - growth[:, -1:]
         marks = above.mean(-1)
         alone = np.pad(above[:, :n].diagonal(axis1=1, axis2=2), ((0, 0), (0, 1)))

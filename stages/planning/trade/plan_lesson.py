@@ -19,7 +19,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
 from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson, summed
+from devmind.learners.gradient import gradient_lesson, sum_losses
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.market import LEVELS, SCALE, SEEN, TICKS
@@ -68,7 +68,7 @@ def histories(seeds: Mapping[str, np.ndarray], shown: int = SHOWN) -> dict[str, 
         of `shown` continuations; `words` int64 [B, 1, H], the best plan for all CONTINUED of them.
     """
     level_seeds = [(level, int(seed)) for level, of in seeds.items() for seed in of]
-    ways = [continued(level, seed, CONTINUED) for level, seed in level_seeds]
+    ways = [continue_history(level, seed, CONTINUED) for level, seed in level_seeds]
     seen, steps = (np.stack(part) for part in zip(*ways, strict=True))
     account = np.stack([accounts(numpy_rng(NAME, "account", level, seed)) for level, seed in level_seeds])
     words = best(steps, account, [LEVELS[level][1] for level, _ in level_seeds])
@@ -111,7 +111,7 @@ class GoingOn:
         return np.concatenate((old[: self.at], new[self.at :]))
 
 
-def continued(level: str, seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+def continue_history(level: str, seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The last SEEN log returns of a history of a level, and `n` ways [n, H] in which it goes on."""
     at = SEEN + int(numpy_rng(NAME, "long", level, seed).integers(LONGEST))
     paths = []
@@ -124,4 +124,4 @@ def continued(level: str, seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """What is told of noised prices and of masked symbols."""
     output: Any = agent.forward(dict(batch), [parts.TRADE_PLAN])[parts.TRADE_PLAN]
-    return summed(output.losses({name: batch[name].to(agent.device) for name in ("steps", "words")}))
+    return sum_losses(output.losses({name: batch[name].to(agent.device) for name in ("steps", "words")}))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from devmind.worlds.market import SCALE, SEEN, TICKS, Account, Costs, bought, sold
+from devmind.worlds.market import SCALE, SEEN, TICKS, Account, Costs, buy, sell
 from stages.planning.imagining import Form
 from stages.planning.trade import HORIZON
 from stages.planning.trade.head import HELD, LEFT
@@ -77,11 +77,11 @@ def holding(account: np.ndarray, each: int) -> Account:
     return Account(one[:, None], now, 1 - held, held, cost, none, one, one, none > 0)
 
 
-def traded(account: Account, price: np.ndarray, share: np.ndarray, costs: Costs) -> Account:
+def account_after_trade(account: Account, price: np.ndarray, share: np.ndarray, costs: Costs) -> Account:
     """What one has after trading at this price [N]: `share` [N] of the cash is spent, or of the units sold (negative),
     as `MarketRules.step` does it."""
     account = replace(account, price=price[:, None])
-    return bought(sold(account, (-share).clip(0.0), costs), share.clip(0.0), costs)
+    return buy(sell(account, (-share).clip(0.0), costs), share.clip(0.0), costs)
 
 
 def prices(steps: np.ndarray, left: np.ndarray) -> np.ndarray:
@@ -92,7 +92,7 @@ def prices(steps: np.ndarray, left: np.ndarray) -> np.ndarray:
     return np.exp(np.pad(np.cumsum(steps, -1), ((0, 0), (0, 0), (1, 0))))
 
 
-def grown(symbols: np.ndarray, steps: np.ndarray, account: np.ndarray, costs: Costs) -> np.ndarray:
+def log_growth(symbols: np.ndarray, steps: np.ndarray, account: np.ndarray, costs: Costs) -> np.ndarray:
     """What the logarithm of net worth grows by, float64 [B, P, N], by each of P plans on each of N paths.
 
     Args:
@@ -102,12 +102,12 @@ def grown(symbols: np.ndarray, steps: np.ndarray, account: np.ndarray, costs: Co
     price = prices(np.asarray(steps, np.float64), account[:, LEFT])
     share = np.where(np.arange(h) < np.rint(account[:, LEFT] * TICKS)[:, None, None], SHARE[symbols], 0.0)
     one = holding(account, p * n)
-    before = sold(one, 1.0, costs).cash
+    before = sell(one, 1.0, costs).cash
     for tick in range(h):
         at = np.broadcast_to(price[:, None, :, tick], (b, p, n)).ravel()
-        one = traded(one, at, share[:, :, tick].repeat(n, 1).ravel(), costs)
+        one = account_after_trade(one, at, share[:, :, tick].repeat(n, 1).ravel(), costs)
     end = np.broadcast_to(price[:, None, :, h], (b, p, n)).ravel()
-    worth = sold(replace(one, price=end[:, None]), 1.0, costs).cash
+    worth = sell(replace(one, price=end[:, None]), 1.0, costs).cash
     return np.asarray(np.log(worth / before)).reshape(b, p, n)
 
 
@@ -133,9 +133,9 @@ def best(steps: np.ndarray, account: np.ndarray, fees: Sequence[Costs]) -> np.nd
         tick = pairs[:, number]
         share = np.where(tick < h, sign * np.where(buys, 1.0, -1.0)[:, None], 0.0)
         at = price[:, :, tick.clip(max=h)].transpose(0, 2, 1)
-        one = traded(one, at.ravel(), share.repeat(n, 1).ravel(), costs)
+        one = account_after_trade(one, at.ravel(), share.repeat(n, 1).ravel(), costs)
     end = np.broadcast_to(price[:, None, :, h], (b, p, n)).ravel()
-    worth = np.asarray(sold(replace(one, price=end[:, None]), 1.0, costs).cash).reshape(b, p, n)
+    worth = np.asarray(sell(replace(one, price=end[:, None]), 1.0, costs).cash).reshape(b, p, n)
     best_pairs = pairs[np.log(worth).mean(-1).argmax(1)]
     symbols = np.full((b, h + 1), HOLD)
     rows = np.arange(b)

@@ -144,7 +144,7 @@ class Regimes:
         return np.asarray(self.belief[:, self.side > 0].sum(1))
 
 
-def filtered(low: float = 0.5, high: float = 0.5, shocks: bool = False) -> Rule:
+def filter_rule(low: float = 0.5, high: float = 0.5, shocks: bool = False) -> Rule:
     """In while its belief in a drift up is above `high`, out while below `low` (`Regimes`)."""
     regimes = Regimes(shocks)
 
@@ -158,7 +158,7 @@ def filtered(low: float = 0.5, high: float = 0.5, shocks: bool = False) -> Rule:
     return rule
 
 
-def anchored(low: float = -0.05, high: float = 0.05) -> Rule:
+def anchor_rule(low: float = -0.05, high: float = 0.05) -> Rule:
     """Knows the mean to which prices come back, as it is where the first known price was: in below `low`, out above
     `high`."""
     away = np.zeros(0)
@@ -178,9 +178,9 @@ def coin() -> Rule:
 
 RULES: Mapping[str, Callable[[], Rule]] = {
     "random": hold,
-    "trend": lambda: filtered(0.3, 0.7),
-    "reverting": lambda: anchored(-0.02, 0.02),
-    "shocks": lambda: filtered(0.4, 0.6, True),
+    "trend": lambda: filter_rule(0.3, 0.7),
+    "reverting": lambda: anchor_rule(-0.02, 0.02),
+    "shocks": lambda: filter_rule(0.4, 0.6, True),
     "coin": coin,
 }
 """By level, the rule for who knows it."""
@@ -191,7 +191,7 @@ LEAST = 1e-300
 """Likelihood at least, as 0 would never be forgotten."""
 
 
-def told_all() -> Rule:
+def oracle_rule() -> Rule:
     """Who is told by which processes prices are drawn, but not which of them it meets; as a rule that remembers.
 
     Our agent learns the same from paths of lessons, so what this rule comes to is a fairer ceiling than that of a rule

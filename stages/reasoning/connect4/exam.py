@@ -12,9 +12,9 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.worlds.boards import MnkRules
 from stages.reasoning import parts
-from stages.reasoning.connect4.positions import SETS, judged
+from stages.reasoning.connect4.positions import SETS, rated_positions
 from stages.reasoning.games import CONNECT4, Judge
-from stages.reasoning.judged import Judged, mistakes
+from stages.reasoning.judged import RatedPositions, mistakes
 from stages.reasoning.paired import ratio
 from stages.reasoning.solver import minimax
 from stages.reasoning.thinking import SURE, THINKING, think
@@ -45,11 +45,11 @@ REFERENCE = (
 @in_parts
 def examine(agent: Agent, context: Context) -> Parts:
     """Mistakes on the deciding set; in full on all sets, also for search alone, the network alone and rules."""
-    deciding, *others = judged(context.data, context.scaled(POSITIONS), context.seed)
+    deciding, *others = rated_positions(context.data, context.scaled(POSITIONS), context.seed)
     positions = deciding.first(context.episodes(POSITIONS))
     measure = _measure("connect4", positions, mistakes(positions, agent, SIMULATIONS))
     yield [measure]
-    newborn = parts.untrained(agent)
+    newborn = parts.untrained_agent(agent)
     players, rules, full = _beside(agent, newborn, measure, deciding)
     measures = [full, _alone(deciding, players[ALONE], rules[CENTRE])]
     if deciding.name == SETS[0]:
@@ -61,7 +61,7 @@ def examine(agent: Agent, context: Context) -> Parts:
 
 
 def _beside(
-    agent: Agent, newborn: Agent, measure: Measure, one: Judged
+    agent: Agent, newborn: Agent, measure: Measure, one: RatedPositions
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], Measure]:
     """Mistakes of other players and of rules on the same positions, by name, and the measure beside them."""
     board_rules = CONNECT4.rules
@@ -80,13 +80,13 @@ def _beside(
     return players, rules, replace(measure, floors=floors, rows=rows, note=note)
 
 
-def centre_most(one: Judged) -> np.ndarray:
+def centre_most(one: RatedPositions) -> np.ndarray:
     """The column nearest to the middle that is not full, the left one of two, int64 [N]."""
     distance = abs(np.arange(CONNECT4.rules.choices) - CONNECT4.rules.columns // 2)
     return np.where(CONNECT4.rules.legal(one.board)["place"], distance, np.inf).argmin(-1)
 
 
-def _measure(name: str, one: Judged, lost: np.ndarray) -> Measure:
+def _measure(name: str, one: RatedPositions, lost: np.ndarray) -> Measure:
     pons = (
         f"{one.name} of Pascal Pons' positions"
         if one.name in SETS
@@ -106,7 +106,7 @@ def _measure(name: str, one: Judged, lost: np.ndarray) -> Measure:
     )
 
 
-def _alone(one: Judged, lost: np.ndarray, by_centre: np.ndarray) -> Measure:
+def _alone(one: RatedPositions, lost: np.ndarray, by_centre: np.ndarray) -> Measure:
     """Paired: a bound below 0 means that the network alone is better than the rule."""
     rule, unit = float(by_centre.mean()), "mistakes minus those of the centre-most column"
     return Measure(
@@ -116,7 +116,7 @@ def _alone(one: Judged, lost: np.ndarray, by_centre: np.ndarray) -> Measure:
     )  # fmt: skip
 
 
-def _learned(one: Judged, lost: np.ndarray, untrained: np.ndarray) -> Measure:
+def _learned(one: RatedPositions, lost: np.ndarray, untrained: np.ndarray) -> Measure:
     """Paired: a bound below LESS means that the trained search makes fewer than LESS times the untrained one's
     mistakes.
     """

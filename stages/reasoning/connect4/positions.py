@@ -15,7 +15,7 @@ from devmind.bounds import data_files
 from devmind.errors import ConfigError, WorldError
 from devmind.worlds.boards import Board
 from stages.reasoning.games import CONNECT4
-from stages.reasoning.judged import Judged, endings
+from stages.reasoning.judged import RatedPositions, endings
 
 SETS = ("L2_R2", "L3_R1", "L1_R1")
 """The middle of a game (not easy), its end, its beginning; the first set decides."""
@@ -24,13 +24,13 @@ MADE = 30
 """Moves after which ends of games are solved here: twelve cells are free."""
 
 
-def judged(data: Path | None, n: int, seed: int) -> list[Judged]:
+def rated_positions(data: Path | None, n: int, seed: int) -> list[RatedPositions]:
     """The first `n` positions of each of Pons' sets in `data`; if there are none, ends of games."""
-    sets = [read(file, n) for name in SETS for file in data_files(data, f"{FOLDER}/{name}.tsv")]
+    sets = [load_positions(file, n) for name in SETS for file in data_files(data, f"{FOLDER}/{name}.tsv")]
     return sets if sets and sets[0].name == SETS[0] else [endings(CONNECT4, n, MADE, seed)]
 
 
-def read(file: Path, n: int) -> Judged:
+def load_positions(file: Path, n: int) -> RatedPositions:
     """The first `n` positions of a file.
 
     Raises:
@@ -54,7 +54,7 @@ def read(file: Path, n: int) -> Judged:
         if len(scores) != rules.choices or np.isnan(scores).all():
             raise ConfigError(f"Line {row + 1} of '{file}' should have seven scores, one a column; got '{columns}'.")
         best[row] = scores == np.nanmax(scores)
-    return Judged(CONNECT4, file.stem, rules.of(marks), best)
+    return RatedPositions(CONNECT4, file.stem, rules.of(marks), best)
 
 
 def after(played: str) -> Board:

@@ -18,7 +18,16 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
 from stages.reasoning.explain.lesson import NAME, held_out
-from stages.reasoning.explain.lines import GAME, Moved, due, moved, positions, said_of, sentence, understood
+from stages.reasoning.explain.lines import (
+    GAME,
+    Moved,
+    due,
+    parse_sentence,
+    positions,
+    said_of,
+    searched_moves,
+    sentence,
+)
 
 MOVES, IMAGES = 200, 3
 ELSEWHERE = f"{NAME}/another position"
@@ -55,7 +64,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     best_replies = [_moves(text)[:1] == [best] for text, best in zip(texts, own.line[:, 0], strict=True)]
     verbs = [_verb(text) == due(one) for text, one in zip(texts, own.value, strict=True)]
     rows = {
-        "a sentence": np.mean([understood(text) is not None for text in texts]),
+        "a sentence": np.mean([parse_sentence(text) is not None for text in texts]),
         "the best reply": np.mean(best_replies),
         "the right verb": np.mean(verbs),
         "its own search with another position": right_of(own, said_of(agent, others, own.lookahead)).mean(),
@@ -71,11 +80,11 @@ def own_moves(agent: Agent, seed: int) -> Moved:
     """The agent's moves to held-out positions, from three images of every position, in random order."""
     rng, marks = numpy_rng("exam", NAME, seed), np.repeat(positions(), IMAGES, axis=0)
     symmetry = rng.integers(0, len(GAME.symmetries[0]), len(marks))
-    all_moves = moved(agent, np.take_along_axis(marks, GAME.symmetries[0][symmetry], 1))
+    all_moves = searched_moves(agent, np.take_along_axis(marks, GAME.symmetries[0][symmetry], 1))
     return all_moves.take(rng.permutation(np.flatnonzero(held_out(all_moves.after))))
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Positions of lessons, int64 [up to n], one image of each; no exam asks about them."""
     return GAME.keys(positions()[~held_out(positions())][:n])
 
@@ -89,10 +98,10 @@ def right_of(own: Moved, sentences: Sequence[str]) -> np.ndarray:
 
 
 def _moves(text: str) -> list[int]:
-    read = understood(text)
+    read = parse_sentence(text)
     return read[1] if read else []
 
 
 def _verb(text: str) -> str:
-    read = understood(text)
+    read = parse_sentence(text)
     return read[0] if read else ""

@@ -26,7 +26,7 @@ from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng
 from stages.reasoning import parts
-from stages.reasoning.explain.lines import GAME, QUESTION, line_of, positions, question_batch, sentence, weighed
+from stages.reasoning.explain.lines import GAME, QUESTION, line_of, positions, question_batch, sentence, weighed_moves
 
 NAME = "explain"
 STEPS = {"tiny": 10, "nursery": 700, "child": 2000, "adult": 2000}
@@ -73,7 +73,7 @@ class Explaining(MuonLearner):
     """
 
     def __init__(self, agent: Agent, *, seed: int, learning_rate: float, trains: Sequence[str] | None = None) -> None:
-        trains = parts.trained(agent) if trains is None else trains
+        trains = parts.trained_weights(agent) if trains is None else trains
         # The weight decay is high because some hundred positions are soon known by heart.
         super().__init__(agent, self.loss_of, seed=seed, learning_rate=learning_rate, trains=trains, weight_decay=0.1)
         self.examples: dict[str, np.ndarray] = {}
@@ -104,7 +104,7 @@ class Explaining(MuonLearner):
     def remember(self) -> None:
         """Store what the agent's searches find now."""
         with examination(self.agent):
-            examples = weighed(self.agent, positions())
+            examples = weighed_moves(self.agent, positions())
         examples = examples.take(np.flatnonzero(~held_out(examples.after)))
         self.examples = {name: getattr(examples, name) for name in SHOWN}
 

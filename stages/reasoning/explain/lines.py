@@ -11,7 +11,7 @@ import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick
-from devmind.agent.writing import answered
+from devmind.agent.writing import answer_questions
 from devmind.algorithms.tree_search import Tree
 from devmind.worlds.boards import Board
 from stages.reasoning import parts
@@ -78,14 +78,14 @@ def positions() -> np.ndarray:
     return np.take_along_axis(marks, GAME.symmetries[0][symmetry], 1)[first]
 
 
-def moved(agent: Agent, marks: np.ndarray) -> Moved:
+def searched_moves(agent: Agent, marks: np.ndarray) -> Moved:
     """The agent's moves by search in positions int8 [N, 9]; moves without a searched answer are left out."""
     searched = search(Judge(agent, GAME), GAME.rules.of(marks), SIMULATIONS)
     rows = np.arange(len(marks))
     return behind(searched.tree, rows, searched.tree.nodes.child[rows, 0, searched.action], searched.value)
 
 
-def weighed(agent: Agent, marks: np.ndarray) -> Moved:
+def weighed_moves(agent: Agent, marks: np.ndarray) -> Moved:
     """Every move that the agent's searches from positions int8 [N, 9] looked at, not only the best ones.
 
     The positions themselves come first, as moves of the opponent. Moves without a searched answer are left out.
@@ -137,7 +137,7 @@ def sentence(line: Sequence[int], value: float) -> str:
     return f" i {due(value)} {' '.join(NUMBERS[move] for move in line if move >= 0)}."
 
 
-def understood(text: str) -> tuple[str, list[int]] | None:
+def parse_sentence(text: str) -> tuple[str, list[int]] | None:
     """The verb of a sentence and the moves of its line; None if the text is no such sentence."""
     matched = _SENTENCE.fullmatch(text)
     return (matched[1], [NUMBERS.index(word) for word in matched[2].split()]) if matched else None
@@ -151,4 +151,4 @@ def question_batch(marks: np.ndarray, lookahead: np.ndarray, pages: list[str]) -
 
 def said_of(agent: Agent, marks: np.ndarray, lookahead: np.ndarray) -> list[str]:
     """The agent's sentences about positions int8 [N, 9] and search trees [N, 3, 9, 9]."""
-    return answered(agent, question_batch(marks, lookahead, [QUESTION] * len(marks)), BYTES, parts.TEXT)[0]
+    return answer_questions(agent, question_batch(marks, lookahead, [QUESTION] * len(marks)), BYTES, parts.TEXT)[0]

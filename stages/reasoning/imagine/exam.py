@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from devmind.acting import Policy, Senses
-from devmind.acting.carts import MOST, carts, kept_up
+from devmind.acting.carts import MOST, balance_ticks, carts
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
@@ -21,10 +21,10 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from stages.reasoning import parts
 from stages.reasoning.games import TICTACTOE
-from stages.reasoning.imagine.search import DOMAINS, chosen
+from stages.reasoning.imagine.search import DOMAINS, choose_actions
 from stages.reasoning.solver import SolvedGame, solve
-from stages.reasoning.tictactoe.exam import GLIMPSE_PLIES, by_rule, placed, random
-from stages.reasoning.values.exam import begun, by_angle
+from stages.reasoning.tictactoe.exam import GLIMPSE_PLIES, by_rule, place_moves, random
+from stages.reasoning.values.exam import by_angle, episode_names
 
 BOARD, GAMES, CARTPOLE = "imagine", "imagine/games", "imagine/cartpole"
 EPISODES = 100
@@ -37,10 +37,10 @@ def examine(agent: Agent, context: Context) -> Exam:
     return Exam.joined((_games(agent, context), _cartpole(agent, context)))
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Carts as the lesson begins them, int64 [n]; of tic-tac-toe the exam asks every position."""
     seeds = lesson_seeds(n, context.seed, "imagine", "cartpole", "episodes")
-    return begun(context.make_world("cartpole", "", seeds))
+    return episode_names(context.make_world("cartpole", "", seeds))
 
 
 @in_parts
@@ -67,7 +67,7 @@ def _games(agent: Agent, context: Context) -> Parts:
     yield [optimal, won]
     others = {
         ALONE: _played(agent, game, rows, 0),
-        UNTAUGHT: _played(parts.untrained(agent), game, rows, simulations),
+        UNTAUGHT: _played(parts.untrained_agent(agent), game, rows, simulations),
         "random": random(game, context.seed),
         "win, block, centre, corner": by_rule(game),
     }
@@ -80,7 +80,9 @@ def _played(agent: Agent, game: SolvedGame, rows: np.ndarray, simulations: int) 
     """The moves int64 [n] of an agent; 0 where it is not asked."""
     domain, board = DOMAINS["tictactoe"], game.board.take(rows)
     observed = np.asarray(game.rules.observe(board)[domain.sense])
-    return placed(game, rows, chosen(agent, domain, observed, domain.legal(game.rules, board), simulations))
+    return place_moves(
+        game, rows, choose_actions(agent, domain, observed, domain.legal(game.rules, board), simulations)
+    )
 
 
 def result(game: SolvedGame, choice: np.ndarray) -> np.ndarray:
@@ -93,19 +95,19 @@ def _cartpole(agent: Agent, context: Context) -> Parts:
     n = context.episodes(EPISODES)
     seeds, simulations = exam_seeds(n, context.seed, CARTPOLE), DOMAINS["cartpole"].simulations
     measure = Measure(
-        CARTPOLE, "return of CartPole-v1", kept_up(seeds, partial(_push, agent, simulations)), chance=22.0,
-        ceiling=MOST, episodes=begun(carts(seeds)), reference="CartPole-v1 counts as solved at 475",
+        CARTPOLE, "return of CartPole-v1", balance_ticks(seeds, partial(_push, agent, simulations)), chance=22.0,
+        ceiling=MOST, episodes=episode_names(carts(seeds)), reference="CartPole-v1 counts as solved at 475",
         note=f"{simulations} simulations in a learned model, on the body's numbers",
     )  # fmt: skip
     yield [measure]
     rng = numpy_rng(context.seed, CARTPOLE, "random")
     players: dict[str, Policy] = {
         ALONE: partial(_push, agent, 0),
-        UNTAUGHT: partial(_push, parts.untrained(agent), simulations),
+        UNTAUGHT: partial(_push, parts.untrained_agent(agent), simulations),
         "random": lambda senses, first: {"push": rng.integers(0, 2, n)},
         "the sign of angle and turn": by_angle,
     }
-    floors = {name: float(kept_up(seeds, policy).mean()) for name, policy in players.items()}
+    floors = {name: float(balance_ticks(seeds, policy).mean()) for name, policy in players.items()}
     yield [replace(measure, chance=floors["random"], floors=floors)]
 
 
@@ -113,4 +115,4 @@ def _push(agent: Agent, simulations: int, senses: Senses, first: np.ndarray) -> 
     domain = DOMAINS["cartpole"]
     observed = np.asarray(senses[domain.sense])
     legal = np.ones((len(observed), domain.choices), bool)
-    return {domain.effector: chosen(agent, domain, observed, legal, simulations)}
+    return {domain.effector: choose_actions(agent, domain, observed, legal, simulations)}

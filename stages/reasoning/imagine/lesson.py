@@ -22,7 +22,7 @@ from devmind.curriculum.stage import Batches, Context, Lesson, Rehearsed, Scalar
 from devmind.learners.gradient import GradientLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from stages.reasoning.imagine.head import Imagined, ImagineHead
-from stages.reasoning.imagine.search import DOMAINS, Domain, dream, imagined
+from stages.reasoning.imagine.search import DOMAINS, Domain, dream, imagine_states
 from stages.reasoning.imagine.trajectories import CUT, GOING, OVER, Trajectories
 
 NAME = "imagine"
@@ -117,7 +117,7 @@ class DreamLearner(GradientLearner):
         output = agent(moments(domain.sense, pieces["observed"]), [domain.head], short_term=False)[domain.head]
         assert isinstance(output, Imagined)
         now = replace(output, latent=output.latent[:, 0], logits=output.logits[:, 0], value=output.value[:, 0])
-        later = imagined(agent, domain, pieces["later"]).latent.detach()
+        later = imagine_states(agent, domain, pieces["later"]).latent.detach()
         off = {name: torch.zeros((), device=agent.device) for name in ("policy", "value", "reward", "apart")}
         for step in range(UNROLL + 1):
             alive, known_value = known["alive"][:, step], known["known"][:, step]

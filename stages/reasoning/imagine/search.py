@@ -82,7 +82,7 @@ class Latents:
         self.rows[index] = other.rows
 
 
-def imagined(agent: Agent, domain: Domain, observed: np.ndarray) -> Imagined:
+def imagine_states(agent: Agent, domain: Domain, observed: np.ndarray) -> Imagined:
     """The agent's latent states of N single observations, without gradients."""
     output = agent.evaluate({domain.sense: torch.from_numpy(observed)}, [domain.head])[domain.head]
     assert isinstance(output, Imagined)
@@ -118,10 +118,14 @@ def dream(
         discount, over = np.full(n, domain.discount), np.zeros(n, bool)
         return Expanded(*roots(output), np.ones((n, domain.choices), bool), earned, discount, over)
 
-    return gumbel_search(Roots(*roots(imagined(agent, domain, observed)), legal), expand, simulations, gumbel=gumbel)
+    return gumbel_search(
+        Roots(*roots(imagine_states(agent, domain, observed)), legal), expand, simulations, gumbel=gumbel
+    )
 
 
-def chosen(agent: Agent, domain: Domain, observed: np.ndarray, legal: np.ndarray, simulations: int) -> np.ndarray:
+def choose_actions(
+    agent: Agent, domain: Domain, observed: np.ndarray, legal: np.ndarray, simulations: int
+) -> np.ndarray:
     """The actions int64 [N] that the searches choose; with 0 simulations those of the network alone."""
     actions = []
     for start in range(0, len(observed), TOGETHER):
@@ -129,6 +133,6 @@ def chosen(agent: Agent, domain: Domain, observed: np.ndarray, legal: np.ndarray
         if simulations:
             actions.append(dream(agent, domain, observed[rows], legal[rows], simulations).action)
         else:
-            logits = imagined(agent, domain, observed[rows]).logits.cpu().numpy()
+            logits = imagine_states(agent, domain, observed[rows]).logits.cpu().numpy()
             actions.append(np.where(legal[rows], logits, -np.inf).argmax(-1))
     return np.concatenate(actions)

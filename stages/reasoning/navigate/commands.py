@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import taught_agent, taught_folder
+from devmind.cli.agents import agent_with_head, folder_with_head
 from devmind.cli.house import group
 from devmind.cli.options import RoomSeedOption, raised_through
 
@@ -26,23 +26,23 @@ def walk(
     """Let an agent walk through a room of which it sees 7 x 7 cells at a time, and print its map."""
     import numpy as np
 
-    from devmind.algorithms.grid import FLOOR, described
-    from devmind.worlds.minigrid import env_of, lent
-    from stages.reasoning.navigate.missions import understood
+    from devmind.algorithms.grid import FLOOR, describe_cell
+    from devmind.worlds.minigrid import env_of, shared_room
+    from stages.reasoning.navigate.missions import parse_mission
 
-    lent(room).reset(seed=seed)  # an unknown room or mission is refused before the agent is loaded
-    understood(str(env_of(lent(room)).mission))
-    agent = taught_folder(agent, "reasoning", "view_cells", "to find its way")
+    shared_room(room).reset(seed=seed)  # an unknown room or mission is refused before the agent is loaded
+    parse_mission(str(env_of(shared_room(room)).mission))
+    agent = folder_with_head(agent, "reasoning", "view_cells", "to find its way")
     with show.loading():
         from devmind.acting import rollout
-        from stages.reasoning.navigate.drawing import LEGEND, drawn
+        from stages.reasoning.navigate.drawing import LEGEND, draw_map
         from stages.reasoning.navigate.exam import navigator
         from stages.reasoning.navigate.navigator import UNREACHABLE
         from stages.reasoning.navigate.rooms import mission_rooms
         from stages.reasoning.parts import CELLS
 
     rooms = mission_rooms((room,), np.array([seed]))
-    walker = navigator(taught_agent(agent, "reasoning", CELLS, "to find its way", ("reasoning",)))
+    walker = navigator(agent_with_head(agent, "reasoning", CELLS, "to find its way", ("reasoning",)))
     show.line(f"mission: {rooms.missions[0]}")
     steps, earned = 0, 0.0
     for tick in rollout(walker, rooms):
@@ -50,12 +50,12 @@ def walk(
         (one,) = walker.rows
         if one.state == UNREACHABLE or tick.ended.all():
             break
-    for line in drawn(one.map):
+    for line in draw_map(one.map):
         show.line(f"  {line}")
     show.line(LEGEND)
     if one.map.carried != FLOOR:
-        show.line(f"carried: {described(one.map.carried)}")
-    outcome = f"arrived after {show.counted(steps, 'step')}" if earned > 0 else one.state
-    show.line(f"{outcome}; {show.counted(one.map.slips, 'step')} did not lead where expected")
+        show.line(f"carried: {describe_cell(one.map.carried)}")
+    outcome = f"arrived after {show.count_of(steps, 'step')}" if earned > 0 else one.state
+    show.line(f"{outcome}; {show.count_of(one.map.slips, 'step')} did not lead where expected")
     if earned <= 0:
         raise typer.Exit(1)

@@ -19,7 +19,7 @@ SIGNS = [_sign(one) for one in range(CLASSES)]
 LEGEND = "# wall  . floor  G goal  ~ lava  / + L door open, closed, locked  k key  o ball  b box  > v < ^ the agent"
 
 
-def drawn(map: Map) -> list[str]:
+def draw_map(map: Map) -> list[str]:
     """The known part of the map, a line for each row; the agent's sign shows its heading."""
     known = np.argwhere(map.cells != UNSEEN)
     (top, left), (bottom, right) = known.min(0), known.max(0)

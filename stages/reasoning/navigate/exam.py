@@ -22,13 +22,13 @@ from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
-from devmind.worlds.minigrid import FORWARD, installed
+from devmind.worlds.minigrid import FORWARD, minigrid_installed
 from stages.reasoning import parts
 from stages.reasoning.navigate.cells import Reading, by_head, by_planes
 from stages.reasoning.navigate.lesson import FOUR_ROOMS, NAME
 from stages.reasoning.navigate.lesson import ROOMS as TAUGHT
 from stages.reasoning.navigate.navigator import Navigator
-from stages.reasoning.navigate.rooms import begun, mission_rooms
+from stages.reasoning.navigate.rooms import episode_names, mission_rooms
 
 KEY_CORRIDOR = "MiniGrid-KeyCorridorS3R1-v0"
 KINDS = {f"{NAME}/four rooms": FOUR_ROOMS, f"{NAME}/key corridor": KEY_CORRIDOR}
@@ -52,7 +52,7 @@ NEAREST = 5.0
 
 
 @dataclass(frozen=True)
-class Walked:
+class RoomResults:
     """The results of N episodes.
 
     Attributes:
@@ -68,17 +68,17 @@ class Walked:
 
 def examine(agent: Agent, context: Context) -> Exam:
     """Success in both kinds of rooms, and steps relative to the frontier rule; nothing without MiniGrid."""
-    if not installed():
+    if not minigrid_installed():
         return Exam([])
     return Exam.joined(_of_kind(agent, context, name) for name in KINDS)
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """The identities of lesson rooms, int64 [n]."""
-    return begun(TAUGHT, lesson_seeds(n, context.seed, NAME, "episodes"))
+    return episode_names(TAUGHT, lesson_seeds(n, context.seed, NAME, "episodes"))
 
 
-def walked(kind: str, seeds: np.ndarray, policy: Policy, most: int | None = None) -> Walked:
+def walk_rooms(kind: str, seeds: np.ndarray, policy: Policy, most: int | None = None) -> RoomResults:
     """One episode for each seed, of at most `most` steps; by default all that MiniGrid grants."""
     rooms = mission_rooms((kind,), seeds)
     earned, steps, on = np.zeros(len(seeds)), np.zeros(len(seeds)), np.ones(len(seeds), bool)
@@ -88,7 +88,7 @@ def walked(kind: str, seeds: np.ndarray, policy: Policy, most: int | None = None
             earned += tick.reward
             on &= ~tick.ended
     reached = earned > 0
-    return Walked(reached.astype(np.float64), np.where(reached, steps, rooms.most_steps), earned)
+    return RoomResults(reached.astype(np.float64), np.where(reached, steps, rooms.most_steps), earned)
 
 
 def navigator(agent: Agent) -> Navigator:
@@ -107,8 +107,8 @@ def blind(senses: Senses) -> np.ndarray:
 def _of_kind(agent: Agent, context: Context, name: str) -> Parts:
     kind, n = KINDS[name], context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, name)
-    own, rule = walked(kind, seeds, navigator(agent)), _frontier(kind, tuple(seeds.tolist()))
-    episodes, mean = begun((kind,), seeds), float(rule.steps.mean())
+    own, rule = walk_rooms(kind, seeds, navigator(agent)), _frontier(kind, tuple(seeds.tolist()))
+    episodes, mean = episode_names((kind,), seeds), float(rule.steps.mean())
     ratio = float(own.steps.mean()) / mean
     reached = Measure(
         name, "reached the goal", own.reached, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
@@ -132,11 +132,11 @@ def _of_kind(agent: Agent, context: Context, name: str) -> Parts:
 
 
 @lru_cache(maxsize=8)
-def _frontier(kind: str, seeds: tuple[int, ...]) -> Walked:
-    return walked(kind, np.array(seeds), Navigator(by_planes, patience=NEAREST))
+def _frontier(kind: str, seeds: tuple[int, ...]) -> RoomResults:
+    return walk_rooms(kind, np.array(seeds), Navigator(by_planes, patience=NEAREST))
 
 
-def _floors(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dict[str, Walked]:
+def _floors(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dict[str, RoomResults]:
     rng, few = numpy_rng(context.seed, NAME, "rules"), seeds[: context.episodes(FEW)]
 
     def at_random(senses: Senses, first: np.ndarray) -> Actions:
@@ -149,17 +149,17 @@ def _floors(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dic
     policies: dict[str, Policy] = {
         "random": at_random,
         "wandering blindly": wandering,
-        "the navigator of an untaught agent": navigator(parts.untrained(agent)),
+        "the navigator of an untaught agent": navigator(parts.untrained_agent(agent)),
         TABLE: Navigator(by_planes),
     }
-    return {name: walked(kind, few, policy) for name, policy in policies.items()}
+    return {name: walk_rooms(kind, few, policy) for name, policy in policies.items()}
 
 
 def _rows(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dict[str, float]:
     few = seeds[: context.episodes(FEW)]
 
     def reached(kind: str, read: Reading, most: int | None = None) -> float:
-        return float(walked(kind, few, Navigator(read), most).reached.mean())
+        return float(walk_rooms(kind, few, Navigator(read), most).reached.mean())
 
     own = by_head(agent, parts.CELLS)
     rows = {"board off": reached(kind, blind)}

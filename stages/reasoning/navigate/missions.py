@@ -22,7 +22,7 @@ class Mission:
     picked_up: bool
 
 
-def understood(words: str) -> Mission:
+def parse_mission(words: str) -> Mission:
     """The mission that the words say: to reach the goal, or to pick up a key, ball or box.
 
     Raises:

@@ -10,7 +10,7 @@ from devmind.acting import Senses
 from devmind.algorithms.grid import PATIENCE, Map, Walker, on, shortest
 from devmind.worlds.minigrid import DONE
 from stages.reasoning.navigate.cells import Reading
-from stages.reasoning.navigate.missions import Mission, understood
+from stages.reasoning.navigate.missions import Mission, parse_mission
 
 ON_THE_WAY, REACHED = "on the way", "reached"
 UNREACHABLE = "it cannot be reached: everything visible was seen, and no path leads there"
@@ -54,7 +54,7 @@ class Navigator(Walker):
                 self.rows[row] = Traveller()
             one = self.rows[row]
             if words[row] and words[row] != one.words:
-                one.words, one.mission, one.state = words[row], understood(words[row]), ON_THE_WAY
+                one.words, one.mission, one.state = words[row], parse_mission(words[row]), ON_THE_WAY
             if one.state != REACHED:
                 one.map.take_in(readings[row], one.action)
                 one.action = self.choose(one)

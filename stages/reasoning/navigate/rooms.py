@@ -6,7 +6,7 @@ import numpy as np
 
 from devmind.agent.batch import encode_words
 from devmind.curriculum.episodes import identities
-from devmind.worlds.minigrid import Rooms, env_of, lent, rooms_in_turn
+from devmind.worlds.minigrid import Rooms, env_of, rooms_in_turn, shared_room
 
 LARGEST = 32
 """Side in cells of the largest rooms."""
@@ -20,11 +20,11 @@ def mission_rooms(names: tuple[str, ...], seeds: np.ndarray) -> Rooms:
     return Rooms(rooms_in_turn(names, len(seeds)), seeds, sense="words")
 
 
-def begun(names: tuple[str, ...], seeds: np.ndarray) -> np.ndarray:
+def episode_names(names: tuple[str, ...], seeds: np.ndarray) -> np.ndarray:
     """The identities of episodes, int64 [N]: all cells, the agent's pose and the mission; kinds in turn."""
     cells, places, missions = [], [], []
     for number, seed in enumerate(seeds.tolist()):
-        world = lent(names[number % len(names)])
+        world = shared_room(names[number % len(names)])
         world.reset(seed=seed)
         env = env_of(world)
         encoded = env.grid.encode()

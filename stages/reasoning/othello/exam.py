@@ -12,7 +12,7 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from stages.reasoning import parts
 from stages.reasoning.games import OTHELLO, SIMULATIONS
-from stages.reasoning.judged import Judged, endings, mistakes
+from stages.reasoning.judged import RatedPositions, endings, mistakes
 
 POSITIONS, MADE = 200, 26
 """Ends of games, and the moves made before: six cells are free."""
@@ -33,13 +33,13 @@ def examine(agent: Agent, context: Context) -> Parts:
     rows = {
         TAUGHT: float(measure.values.mean()),
         ALONE: float(mistakes(one, agent, 0).mean()),
-        UNTRAINED: float(mistakes(one, parts.untrained(agent), SIMULATIONS).mean()),
+        UNTRAINED: float(mistakes(one, parts.untrained_agent(agent), SIMULATIONS).mean()),
     }
     floors = {"most discs turned": float(one.mistakes(most_discs(one)).mean()), UNTRAINED: rows[UNTRAINED]}
     yield [replace(measure, floors=floors, rows=rows)]
 
 
-def most_discs(one: Judged) -> np.ndarray:
+def most_discs(one: RatedPositions) -> np.ndarray:
     """The move after which the player has most discs, the first of equals, int64 [N]."""
     rules = OTHELLO.rules
     legal = rules.legal(one.board)["place"]

@@ -80,7 +80,7 @@ class Blocks:
         """A shortest list of moves `to(X, Y)` by Q*; False if the budget ends first."""
         n = len(self.below)
         (way,) = q_star(
-            self.below[None], lambda states, pairs: moved(states, pairs, n), self._there, self._guide, nodes=NODES
+            self.below[None], lambda states, pairs: move_blocks(states, pairs, n), self._there, self._guide, nodes=NODES
         )
         if way.actions is None:
             return False
@@ -95,13 +95,13 @@ class Blocks:
         n = states.shape[-1]
         pairs = np.tile(np.arange(n * (n + 1)), len(states))
         before = np.repeat(states, n * (n + 1), 0)
-        after = moved(before, pairs, n)
+        after = move_blocks(before, pairs, n)
         cost = 1.0 + (after != self.goal).sum(-1)
         cost[(after == before).all(-1)] = np.inf
         return np.asarray(cost.reshape(len(states), -1))
 
 
-def moved(states: np.ndarray, pairs: np.ndarray, n: int) -> np.ndarray:
+def move_blocks(states: np.ndarray, pairs: np.ndarray, n: int) -> np.ndarray:
     """States int64 [N, n] after the moves `block * (n + 1) + place + 1` [N]; an impossible move changes nothing."""
     block, place = np.divmod(pairs, n + 1)
     place = place - 1

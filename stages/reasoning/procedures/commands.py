@@ -76,7 +76,7 @@ def _check(file: Path, library: Library, world: str | None) -> None:
         raise typer.Exit(1)
     kinds = Counter(plan.kind for plan in library.plans)
     what = ", ".join(f"{count} for {kind}" for kind, count in kinds.items())
-    show.line(f"{show.counted(len(library.plans), 'plan')} ({what}): all is well")
+    show.line(f"{show.count_of(len(library.plans), 'plan')} ({what}): all is well")
 
 
 def _run(library: Library, world: str | None, seed: int, size: int, cycles: int, trace: bool) -> None:
@@ -98,7 +98,7 @@ def _run(library: Library, world: str | None, seed: int, size: int, cycles: int,
     for goal in goals:
         state = "not over" if goal.state == "going" else goal.state
         show.line(f"{goal.name}: {state}")
-    show.line(f"{show.counted(it.now, 'cycle')}{'' if world in (None, 'jets') else ended(it)}")
+    show.line(f"{show.count_of(it.now, 'cycle')}{'' if world in (None, 'jets') else ended(it)}")
     if any(goal.state != "done" for goal in goals):
         raise typer.Exit(1)
 
@@ -118,7 +118,7 @@ def _world(name: str | None, seed: int, size: int) -> tuple[Any, dict[str, Any],
         return (
             blocks.beliefs,
             blocks.actions,
-            lambda it: f", {show.counted(blocks.moves, 'move')}, {'solved' if blocks.solved else 'not solved'}",
+            lambda it: f", {show.count_of(blocks.moves, 'move')}, {'solved' if blocks.solved else 'not solved'}",
         )
     if name == "jets":
         from stages.reasoning.procedures.jets import Jets

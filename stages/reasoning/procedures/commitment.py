@@ -17,7 +17,7 @@ from stages.reasoning import parts
 from stages.reasoning.procedures.beliefs import Beliefs
 from stages.reasoning.procedures.interpreter import Action, Interpreter
 from stages.reasoning.procedures.library import Library, Option
-from stages.reasoning.procedures.parser import shipped
+from stages.reasoning.procedures.parser import shipped_library
 from stages.reasoning.procedures.terms import LIST, Term
 from stages.reasoning.procedures.tileworld import PLANNING, Tileworld
 
@@ -89,7 +89,7 @@ class Life:
 
     def __init__(self, world: Tileworld) -> None:
         self.world, self.until, self.seen = world, 0, (0, 0)
-        self.situation = noticed(world)
+        self.situation = situation(world)
         self.situations: list[np.ndarray] = []
         self.sensed = {"playing": lambda: not world.over, "working": lambda: world.tick < self.until and not world.over}
         self.actions: dict[str, Action] = {
@@ -120,7 +120,7 @@ class Life:
 
     def earn(self, score: float) -> None:
         """Give the interpreter the score of a filled hole, and notice the situation."""
-        self.situation = noticed(self.world)
+        self.situation = situation(self.world)
         if self.interpreter is not None and score:
             self.interpreter.earn(score)
 
@@ -131,7 +131,7 @@ class Life:
         return self.world.effectiveness
 
 
-def noticed(world: Tileworld) -> np.ndarray:
+def situation(world: Tileworld) -> np.ndarray:
     """The situation, float32 [3]: logarithm of changes a tick so far, holes / 10, share of the time gone.
 
     In the first half of the first period the rate of change is unknown: the first number is NaN then.
@@ -150,7 +150,7 @@ def live(seed: int, rate: float, utilities: Any = None, worth: Any = None) -> tu
     """
     life = Life(Tileworld(seed, rate))
     chooser = utilities if worth is None else Learned(life, worth)
-    return life.run(shipped("tileworld"), chooser), life.situations
+    return life.run(shipped_library("tileworld"), chooser), life.situations
 
 
 def reactive(seed: int, rate: float) -> float:

@@ -24,7 +24,7 @@ from devmind.worlds.nursery import hiding
 from devmind.worlds.nursery.geometry import between_deg
 from devmind.worlds.nursery.geometry import direction as unit
 from devmind.worlds.nursery.state import COLOUR_NAMES
-from stages.reasoning.procedures.parser import shipped
+from stages.reasoning.procedures.parser import shipped_library
 from stages.reasoning.procedures.procedural import SAY, Procedural, gaze
 
 KINDS = ("unmoved", "moved", "swapped")
@@ -112,7 +112,7 @@ def beliefs_of(agent: Agent, n: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Errands:
+class ErrandResults:
     """The results of N rooms, bool [N] each: the thing was found; the agent asked; it had to ask."""
 
     found: np.ndarray
@@ -125,13 +125,13 @@ class Errands:
         return np.asarray(self.found & (self.asked == self.needed), float)
 
 
-def run(rooms: ErrandRooms, policy: Any) -> Errands:
+def run(rooms: ErrandRooms, policy: Any) -> ErrandResults:
     """Let a policy go through rooms to their end."""
     for _ in rollout(policy, rooms, rooms.ticks):
         pass
-    return Errands(rooms.found(), rooms.asked.copy(), rooms.had_to_ask())
+    return ErrandResults(rooms.found(), rooms.asked.copy(), rooms.had_to_ask())
 
 
-def of_agent(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> Errands:
+def of_agent(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> ErrandResults:
     """The agent's errands in rooms of one kind and delay."""
-    return run(ErrandRooms(context, kind, seeds), Procedural(beliefs_of(agent, len(seeds)), shipped("errand")))
+    return run(ErrandRooms(context, kind, seeds), Procedural(beliefs_of(agent, len(seeds)), shipped_library("errand")))

@@ -22,7 +22,7 @@ from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.worlds.nursery import hiding
 from stages.reasoning.procedures import errand
 from stages.reasoning.procedures.commitment import COMMITMENTS, Forced, live, reactive, worths
-from stages.reasoning.procedures.lesson import NAME, begun, rates
+from stages.reasoning.procedures.lesson import NAME, episode_names, rates
 
 WORLDS, ROOMS = 400, 160
 TUNING = 40
@@ -41,10 +41,10 @@ def examine(agent: Agent, context: Context) -> Exam:
     return Exam.joined((_tileworld(agent, context), _errand(agent, context)))
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Tileworlds of lessons, and the memory stage's rooms with hidden things, int64."""
     seeds = lesson_seeds(n // 2, context.seed, NAME, "episodes")
-    worlds = begun(seeds, rates(len(seeds), numpy_rng("lesson", NAME, context.seed, "episodes")))
+    worlds = episode_names(seeds, rates(len(seeds), numpy_rng("lesson", NAME, context.seed, "episodes")))
     levels = [f"hide/{kind}" for kind in errand.KINDS]
     return np.concatenate([worlds, of_lessons(context.make_world, n - n // 2, context.seed, "nursery", levels)])
 
@@ -76,12 +76,12 @@ def _tileworld(agent: Agent, context: Context) -> Parts:
         own - mean,
         chance=0.0,
         ceiling=float((np.maximum(bold, cautious) - mean).mean()),
-        episodes=begun(seeds, speed),
+        episodes=episode_names(seeds, speed),
         reference="Kinny and Georgeff (1991): bold is better if changes are rare, cautious if they are frequent",
         note=f"Tileworld by plans; effectiveness is {own.mean():.3f}; the ceiling is the better of both in each world",
     )
     yield [measure]
-    rule = threshold(tuned(context.episodes(TUNING), context.seed))
+    rule = threshold(tune_threshold(context.episodes(TUNING), context.seed))
     floors = {
         BOLD: float((bold - mean).mean()),
         CAUTIOUS: float((cautious - mean).mean()),
@@ -105,7 +105,7 @@ def threshold(most: float) -> Worth:
 
 
 @lru_cache
-def tuned(n: int, seed: int) -> float:
+def tune_threshold(n: int, seed: int) -> float:
     """The threshold with the highest effectiveness in lesson worlds."""
     seeds = lesson_seeds(n, seed, NAME, "tuning").tolist()
     speed = rates(n, numpy_rng("lesson", NAME, seed, "tuning")).tolist()

@@ -39,7 +39,7 @@ from stages.reasoning.procedures.terms import (
     Term,
     Var,
     is_ground,
-    renamed,
+    rename_variables,
     resolve,
     show,
     unify,
@@ -492,7 +492,7 @@ class Goal(Node):
 
     def __init__(self, parent: Node | None, intention: Intention, kind: str, term: Term) -> None:
         self.parent, self.intention, self.kind, self.asked = parent, intention, kind, term
-        self.term = term if type(term) is tuple else renamed(term, {})
+        self.term = term if type(term) is tuple else rename_variables(term, {})
         self.tried: set[tuple[Any, ...]] | None = None
         self.option: Option | None = None
         self.child: Strand | None = None
@@ -663,7 +663,7 @@ class Branch(Node):
     def child_done(self, it: Interpreter, child: Node, ok: bool) -> bool | None:
         if ok:
             assert self.child is not None
-            self.bindings.update(changed(self.before, self.child.bindings))
+            self.bindings.update(changed_bindings(self.before, self.child.bindings))
             return True
         if self.at + 1 == len(self.ways):
             return False
@@ -701,7 +701,7 @@ class Loop(Node):
         if not ok:
             return False
         assert self.child is not None
-        changes = changed(self.before, self.child.bindings)
+        changes = changed_bindings(self.before, self.child.bindings)
         self.bindings.update({name: value for name, value in changes.items() if name in self.before})
         return None if self.begin(it) else True
 
@@ -830,7 +830,7 @@ class Guard(Node):
             yield self.repair
 
 
-def changed(before: Bindings, after: Bindings) -> Bindings:
+def changed_bindings(before: Bindings, after: Bindings) -> Bindings:
     """What of `after` is new or has another value: parallel strands may have changed the rest meanwhile."""
     return {name: value for name, value in after.items() if before.get(name) is not value}
 

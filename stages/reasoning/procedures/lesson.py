@@ -76,7 +76,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     return wrong, {"worth": wrong.detach()}
 
 
-def begun(seeds: np.ndarray, rates: np.ndarray) -> np.ndarray:
+def episode_names(seeds: np.ndarray, rates: np.ndarray) -> np.ndarray:
     """The identities of worlds, int64 [N]: obstacles, the agent's place, the first holes, the rate."""
     worlds = [Tileworld(seed, rate) for seed, rate in zip(seeds.tolist(), rates.tolist(), strict=True)]
     free, holes = (np.zeros((len(worlds), SIDE * SIDE)) for _ in range(2))

@@ -137,10 +137,10 @@ class LivingProcedures:
     def doing(self) -> list[str]:
         """A line for each intention: "errand: found(red) by ask"."""
         minds = self.policy.minds if not self.fault else []
-        return [described(intention) for mind in minds for intention in mind.intentions]
+        return [describe_intention(intention) for mind in minds for intention in mind.intentions]
 
 
-def described(intention: Intention) -> str:
+def describe_intention(intention: Intention) -> str:
     """An intention, with its goals from outermost to innermost and the plan at work for each."""
     steps = list[str]()
     nodes: list[Node] = [] if intention.root is None else [intention.root]

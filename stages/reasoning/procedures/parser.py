@@ -77,10 +77,10 @@ def read_file(path: Path) -> Library:
     Raises:
         PlanError: the file cannot be read or has a fault; the sentence gives line and column.
     """
-    return read(bounds.read_text(path, PlanError, FILE_BYTES), path.name)
+    return read_library(bounds.read_text(path, PlanError, FILE_BYTES), path.name)
 
 
-def read(text: str, file: str = "plans") -> Library:
+def read_library(text: str, file: str = "plans") -> Library:
     """The library in a text.
 
     Raises:
@@ -91,7 +91,7 @@ def read(text: str, file: str = "plans") -> Library:
 
 
 @lru_cache
-def shipped(name: str) -> Library:
+def shipped_library(name: str) -> Library:
     """The library `name` of this folder, read once; do not add to it."""
     return read_file(FOLDER / f"{name}.plan")
 

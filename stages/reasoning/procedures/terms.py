@@ -200,7 +200,7 @@ def unify(left: Term, right: Term, bindings: Bindings) -> bool:
     Numbers are equal by value, so 2 equals 2.0. No variable is bound to a term that it is in.
     """
     WORK.spend()
-    left, right = _walked(left, bindings), _walked(right, bindings)
+    left, right = _resolve(left, bindings), _resolve(right, bindings)
     if left is right:
         return True
     if type(left) is Var:
@@ -257,7 +257,7 @@ def match(pattern: Term, fact: Term, bindings: Bindings) -> bool:
     return True
 
 
-def _walked(term: Term, bindings: Bindings) -> Term:
+def _resolve(term: Term, bindings: Bindings) -> Term:
     while type(term) is Var:
         value = bindings.get(term)
         if value is None:
@@ -275,11 +275,11 @@ def variables(term: Term) -> set[Var]:
     return set().union(*map(variables, term)) if type(term) is Open else set()
 
 
-def renamed(term: Term, fresh: Bindings) -> Term:
+def rename_variables(term: Term, fresh: Bindings) -> Term:
     """The term with a new variable for each of its own; `fresh` maps old to new."""
     if type(term) is Var:
         return fresh.setdefault(term, Var(term.name))
-    return Open(renamed(part, fresh) for part in term) if type(term) is Open else term
+    return Open(rename_variables(part, fresh) for part in term) if type(term) is Open else term
 
 
 def show(term: Term) -> str:

@@ -16,9 +16,9 @@ from devmind.seeding import EXAM_SEEDS_FROM, numpy_rng
 from stages.reasoning import parts
 from stages.reasoning.beam import beam
 from stages.reasoning.puzzles.algebra import Algebra
-from stages.reasoning.puzzles.lesson import MOST, RULES, costs, out, scrambles, turned
+from stages.reasoning.puzzles.lesson import MOST, RULES, costs, out, press_lights, scrambles
 from stages.reasoning.puzzles.reading import SIDE
-from stages.reasoning.q_star import Guide, Way, follow, q_star
+from stages.reasoning.q_star import Guide, SolveResult, follow, q_star
 
 PUZZLES = 400
 NODES = 1000
@@ -66,7 +66,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     ]
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """The identities of lesson patterns, int64 [n]."""
     return identities(
         {"lit": scrambles(n, numpy_rng("lesson", "puzzles", context.seed, "episodes"), held_out=False)[0]}
@@ -80,24 +80,24 @@ def puzzles(n: int, seed: int) -> np.ndarray:
     return lit[np.sort(first)[:n]]
 
 
-def search(lit: np.ndarray, guide: Guide, nodes: int = NODES) -> list[Way]:
+def search(lit: np.ndarray, guide: Guide, nodes: int = NODES) -> list[SolveResult]:
     """Q* on each puzzle."""
-    return q_star(lit, turned, out, guide, nodes=nodes, batch=BATCH, weight=WEIGHT)
+    return q_star(lit, press_lights, out, guide, nodes=nodes, batch=BATCH, weight=WEIGHT)
 
 
-def beamed(lit: np.ndarray, guide: Guide, width: int, nodes: int = NODES) -> list[Way]:
+def beam_search(lit: np.ndarray, guide: Guide, width: int, nodes: int = NODES) -> list[SolveResult]:
     """A beam search on each puzzle, as deep as there are lights: no shortest solution presses a light twice."""
-    return beam(lit, turned, out, guide, width=width, depth=RULES.cells, nodes=nodes)
+    return beam(lit, press_lights, out, guide, width=width, depth=RULES.cells, nodes=nodes)
 
 
-def _shortest(ways: Sequence[Way], fewest: np.ndarray) -> np.ndarray:
+def _shortest(ways: Sequence[SolveResult], fewest: np.ndarray) -> np.ndarray:
     """Whether each was solved in the fewest moves, float [N]."""
     return np.array(
         [way.actions is not None and len(way.actions) == k for way, k in zip(ways, fewest, strict=True)], float
     )
 
 
-def _solved(ways: Sequence[Way]) -> float:
+def _solved(ways: Sequence[SolveResult]) -> float:
     return float(np.mean([way.actions is not None for way in ways]))
 
 
@@ -107,25 +107,25 @@ def lights_left(lit: np.ndarray) -> np.ndarray:
     return np.asarray(1 + after.sum(-1) / 5.0)
 
 
-def followed(lit: np.ndarray, guide: Guide, presses: int = 2 * MOST) -> float:
+def solved_greedily(lit: np.ndarray, guide: Guide, presses: int = 2 * MOST) -> float:
     """The share solved by always taking the cheapest press by the guide, without search."""
-    return float(follow(lit, turned, out, guide, presses).mean())
+    return float(follow(lit, press_lights, out, guide, presses).mean())
 
 
 def _floors(lit: np.ndarray, seed: int) -> dict[str, float]:
     rng = numpy_rng("exam", "puzzles", seed, "random")
     return {
-        "random presses": followed(lit, lambda states: rng.random(states.shape)),
-        "greedy on lights left": followed(lit, lights_left),
+        "random presses": solved_greedily(lit, lambda states: rng.random(states.shape)),
+        "greedy on lights left": solved_greedily(lit, lights_left),
         "A* on lights left": _solved(search(lit, lights_left)),
     }
 
 
 def _rows(agent: Agent, lit: np.ndarray) -> dict[str, float]:
     """The rows of every searched skill: without search, and with an untrained network."""
-    newborn = parts.untrained(agent)
+    newborn = parts.untrained_agent(agent)
     few = lit[: max(8, len(lit) // 4)]
     return {
-        "network alone": followed(lit, lambda states: costs(agent, states)),
+        "network alone": solved_greedily(lit, lambda states: costs(agent, states)),
         "untrained, with search": _solved(search(few, lambda states: costs(newborn, states))),
     }

@@ -86,7 +86,7 @@ def further(
 def in_hindsight(agent: Agent, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Up to `n` patterns int8 [m, 25] from failed attempts, and presses int8 [m, 25] that put them out."""
     starts, _ = scrambles(max(8, n // 4), rng, held_out=False)
-    attempts = attempt(starts, turned, out, lambda lit: costs(agent, lit, COSTS.glance), MOST, rng)
+    attempts = attempt(starts, press_lights, out, lambda lit: costs(agent, lit, COSTS.glance), MOST, rng)
     lit, start, first, last = pieces(attempts, lights_renamed)
     pressed = np.concatenate(
         [np.zeros((1, *starts.shape), np.int64), np.eye(RULES.cells, dtype=np.int64)[attempts.actions]]
@@ -97,7 +97,7 @@ def in_hindsight(agent: Agent, n: int, rng: np.random.Generator) -> tuple[np.nda
     return lit[rows], presses[rows]
 
 
-def turned(lit: np.ndarray, presses: np.ndarray) -> np.ndarray:
+def press_lights(lit: np.ndarray, presses: np.ndarray) -> np.ndarray:
     """Lights int8 [N, 25] after one press each, int64 [N]."""
     return np.asarray(lit ^ RULES.turns[presses])
 

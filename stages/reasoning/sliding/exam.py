@@ -23,9 +23,9 @@ from stages.reasoning import parts
 from stages.reasoning.beam import beam
 from stages.reasoning.paired import ratio
 from stages.reasoning.puzzles.lesson import for_exams
-from stages.reasoning.q_star import Guide, Way, follow, q_star
-from stages.reasoning.sliding.lesson import MOST, costs, mixed, perimeter, rules
-from stages.reasoning.sliding.patterns import left
+from stages.reasoning.q_star import Guide, SolveResult, follow, q_star
+from stages.reasoning.sliding.lesson import MOST, costs, mix_boards, perimeter, rules
+from stages.reasoning.sliding.patterns import moves_left
 
 PUZZLES, BUDGET = 1000, 2000
 NODES = by_size(BUDGET, tiny=400)
@@ -66,7 +66,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     guide = lambda states: costs(agent, 3, states)  # noqa: E731
     ways, episodes = search(3, tiles, guide, budget, CAREFUL), identities({"tiles": tiles})
     measure = Measure(
-        "sliding", "solved", solved(ways), chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
+        "sliding", "solved", is_solved(ways), chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
         reference="breadth-first search solves all in the fewest moves",
         note=f"8-puzzles that no lesson showed; Q is evaluated on at most {budget} states a puzzle",
     )  # fmt: skip
@@ -74,7 +74,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     few = slice(max(8, n // 5))
     by_hand = search(3, tiles[few], lambda states: manhattan(3, states), SEARCHED)
     within = search(3, tiles[few], lambda states: manhattan(3, states), budget)
-    floors = {f"{HAND}, {budget} nodes": float(solved(within).mean())}
+    floors = {f"{HAND}, {budget} nodes": float(is_solved(within).mean())}
     shortest = np.array(
         [way.actions is not None and len(way.actions) == k for way, k in zip(ways, fewest, strict=True)]
     )
@@ -95,10 +95,10 @@ def examine(agent: Agent, context: Context) -> Parts:
     ]  # fmt: skip
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """The identities of lesson boards, int64 [n]."""
     rng = numpy_rng("lesson", "sliding", context.seed, "episodes")
-    return identities({"tiles": mixed(3, n, MOST[3], rng, held_out=False)[0]})
+    return identities({"tiles": mix_boards(3, n, MOST[3], rng, held_out=False)[0]})
 
 
 def distances() -> tuple[np.ndarray, np.ndarray]:
@@ -117,12 +117,12 @@ def puzzles(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def search(
     side: int, tiles: np.ndarray, guide: Guide, nodes: int = BUDGET, weight: float = 1.0, batch: int = 1
-) -> list[Way]:
+) -> list[SolveResult]:
     """Q* on each puzzle."""
     return q_star(tiles, rules(side).slid, rules(side).solved, guide, nodes=nodes, batch=batch, weight=weight)
 
 
-def beamed(side: int, tiles: np.ndarray, guide: Guide, width: int, nodes: int = BUDGET) -> list[Way]:
+def beam_search(side: int, tiles: np.ndarray, guide: Guide, width: int, nodes: int = BUDGET) -> list[SolveResult]:
     """A beam search on each puzzle, at most LEVELS deep."""
     return beam(tiles, rules(side).slid, rules(side).solved, guide, width=width, depth=LEVELS[side], nodes=nodes)
 
@@ -132,23 +132,23 @@ def manhattan(side: int, tiles: np.ndarray) -> np.ndarray:
     return rules(side).manhattan(tiles)
 
 
-def tabled(tiles: np.ndarray) -> np.ndarray:
+def pattern_bounds(tiles: np.ndarray) -> np.ndarray:
     """The same for 15-puzzles by the lessons' pattern databases, int8 [N, 16] to float [N, 4]."""
     reached = rules(4).slid(np.repeat(tiles, len(MOVES), 0), np.tile(np.arange(len(MOVES)), len(tiles)))
-    return np.asarray(1.0 + left(reached).reshape(-1, len(MOVES)))
+    return np.asarray(1.0 + moves_left(reached).reshape(-1, len(MOVES)))
 
 
-def solved(ways: Sequence[Way]) -> np.ndarray:
+def is_solved(ways: Sequence[SolveResult]) -> np.ndarray:
     """Whether each was solved, float [N]."""
     return np.array([way.actions is not None for way in ways], float)
 
 
 def _rows(agent: Agent, tiles: np.ndarray, nodes: int) -> dict[str, float]:
     """The rows of every searched skill: without search, and with an untrained network."""
-    newborn, few = parts.untrained(agent), tiles[: max(8, len(tiles) // 20)]
+    newborn, few = parts.untrained_agent(agent), tiles[: max(8, len(tiles) // 20)]
     alone = follow(tiles, rules(3).slid, rules(3).solved, lambda states: costs(agent, 3, states), most=FARTHEST)
     untrained = search(3, few, lambda states: costs(newborn, 3, states), nodes, CAREFUL)
-    return {"network alone": float(alone.mean()), "untrained, with search": float(solved(untrained).mean())}
+    return {"network alone": float(alone.mean()), "untrained, with search": float(is_solved(untrained).mean())}
 
 
 def fifteens(agent: Agent, context: Context) -> list[Measure]:
@@ -157,19 +157,19 @@ def fifteens(agent: Agent, context: Context) -> list[Measure]:
     if not files:
         return []
     file = files[0]
-    tiles, fewest = read(file, context.episodes(FIFTEENS))
+    tiles, fewest = read_boards(file, context.episodes(FIFTEENS))
     nodes = context.episodes(FIFTEEN_NODES)
     guides: dict[str, Guide] = {
         HAND: lambda states: manhattan(4, states),
-        TABLED: tabled,
+        TABLED: pattern_bounds,
         "agent": lambda states: costs(agent, 4, states),
     }
     ways = {player: search(4, tiles, guide, nodes, WEIGHT, BATCH) for player, guide in guides.items()}
     note = f"{nodes} nodes each, weight {WEIGHT}; {file.name}"
     measures = [
         Measure(
-            "sliding/15", "solved", solved(ways["agent"]), chance=0.0, ceiling=1.0, rate=True, note=note,
-            floors={hand: float(solved(ways[hand]).mean()) for hand in (HAND, TABLED)},
+            "sliding/15", "solved", is_solved(ways["agent"]), chance=0.0, ceiling=1.0, rate=True, note=note,
+            floors={hand: float(is_solved(ways[hand]).mean()) for hand in (HAND, TABLED)},
             reference="DeepCubeA, 3.3 million nodes each: all",
         )
     ]  # fmt: skip
@@ -191,7 +191,7 @@ def fifteens(agent: Agent, context: Context) -> list[Measure]:
     return measures
 
 
-def read(file: Path, n: int) -> tuple[np.ndarray, np.ndarray]:
+def read_boards(file: Path, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Tiles int8 [n, 16] and fewest moves int64 [n] of the first `n` lines of a file.
 
     Raises:

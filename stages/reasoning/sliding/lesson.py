@@ -146,7 +146,7 @@ def boards(side: int, n: int, most: int, rng: np.random.Generator) -> tuple[np.n
     They are mixed by up to `most` moves; on 4 x 4 the share FAR lies on solutions from anywhere.
     """
     n_on_ways = round(FAR * n) if side == patterns.SIDE else 0
-    tiles, bound = mixed(side, n - n_on_ways, most, rng, held_out=False)
+    tiles, bound = mix_boards(side, n - n_on_ways, most, rng, held_out=False)
     if not n_on_ways:
         return tiles, bound
     on_ways = along(n_on_ways, rng)
@@ -169,7 +169,7 @@ def along(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return tiles, bound
 
 
-def mixed(side: int, n: int, most: int, rng: np.random.Generator, held_out: bool) -> tuple[np.ndarray, np.ndarray]:
+def mix_boards(side: int, n: int, most: int, rng: np.random.Generator, held_out: bool) -> tuple[np.ndarray, np.ndarray]:
     """Tiles int8 [n, cells] after 1 to `most` moves, and upper bounds on the cost of each of the four moves, float [n,
     4].
 
@@ -201,7 +201,7 @@ def in_hindsight(agent: Agent, side: int, n: int, most: int, rng: np.random.Gene
     """Up to `n` boards int8 [m, cells] from failed attempts, and upper bounds on the cost of their moves, float [m, 4].
     The attempts begin at boards mixed by up to `most` moves.
     """
-    starts, _ = mixed(side, max(8, n // 8), most, rng, held_out=False)
+    starts, _ = mix_boards(side, max(8, n // 8), most, rng, held_out=False)
     step, solved = rules(side).slid, rules(side).solved
     attempts = attempt(starts, step, solved, lambda tiles: costs(agent, side, tiles, COSTS.glance), TRIED, rng)
     tiles, start, first, last = pieces(attempts, tiles_renamed)
@@ -231,7 +231,7 @@ def targets(agent: Agent, side: int, tiles: np.ndarray, bound: np.ndarray) -> np
         # A board outside the perimeter is farther than all boards inside, and at least as far as its tiles say.
         least = np.full(len(beyond), perimeter(side).depth + 1.0)
         if side == patterns.SIDE:
-            least = np.maximum(least, patterns.left(following[beyond]))
+            least = np.maximum(least, patterns.moves_left(following[beyond]))
         after[beyond] = np.maximum(least, COSTS.of(agent, board, COSTS.glance).min(-1))
     return np.minimum(bound, 1 + after.reshape(len(tiles), -1))
 

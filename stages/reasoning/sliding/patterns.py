@@ -52,7 +52,7 @@ def tables() -> np.ndarray:
     return np.stack([_backwards(_homes(pattern, rules), rules.leads) for pattern in PATTERNS])
 
 
-def left(tiles: np.ndarray) -> np.ndarray:
+def moves_left(tiles: np.ndarray) -> np.ndarray:
     """A lower bound on the moves to the goal, int64 [N], for tiles int8 [N, 16]; 0 only at the goal."""
     at = np.argsort(tiles, -1, kind="stable")  # where each tile is
     places = np.array([[list(pattern) for pattern in PATTERNS]])

@@ -35,7 +35,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     game, whole = solve(TICTACTOE.rules), context.one_in == 1
     rows = np.flatnonzero(~game.ended & ((game.ply <= GLIMPSE_PLIES) | whole))
     judge = Judge(agent, TICTACTOE)
-    choice = played(game, judge, SIMULATIONS, rows)
+    choice = player_moves(game, judge, SIMULATIONS, rows)
     chance = game.best[rows].sum(-1) / (game.child[rows] >= 0).sum(-1)
     right = game.best[rows, choice[rows]]
     optimal = Measure(
@@ -66,15 +66,15 @@ def examine(agent: Agent, context: Context) -> Parts:
     thought = think(judge, game.board.take(rows), SIMULATIONS, SURE)
     players = {
         TAUGHT: choice,
-        ALONE: played(game, judge, 0, rows),
-        HASTY: played(game, judge, FEW, rows),
-        THINKING: placed(game, rows, thought.action),
+        ALONE: player_moves(game, judge, 0, rows),
+        HASTY: player_moves(game, judge, FEW, rows),
+        THINKING: place_moves(game, rows, thought.action),
     }
-    newborn = Judge(parts.untrained(agent), TICTACTOE)
+    newborn = Judge(parts.untrained_agent(agent), TICTACTOE)
     floors = {
         "random": random(game, context.seed),
         "win, block, centre, corner": by_rule(game),
-        UNTRAINED: played(game, newborn, SIMULATIONS, rows),
+        UNTRAINED: player_moves(game, newborn, SIMULATIONS, rows),
     }
     share = {name: game.best[rows, moves[rows]] for name, moves in (players | floors).items()}
     unlost_share = {name: unlost(game, moves) for name, moves in (players | floors).items()}
@@ -89,12 +89,12 @@ def _means(values: dict[str, np.ndarray], names: Sequence[str] | dict[str, np.nd
     return {name: float(values[name].mean()) for name in names}
 
 
-def played(game: SolvedGame, judge: Judge, simulations: int, rows: np.ndarray) -> np.ndarray:
+def player_moves(game: SolvedGame, judge: Judge, simulations: int, rows: np.ndarray) -> np.ndarray:
     """The moves int64 [n] of a player; 0 where it is not asked."""
-    return placed(game, rows, moves(judge, game.board.take(rows), simulations))
+    return place_moves(game, rows, moves(judge, game.board.take(rows), simulations))
 
 
-def placed(game: SolvedGame, rows: np.ndarray, chosen_moves: np.ndarray) -> np.ndarray:
+def place_moves(game: SolvedGame, rows: np.ndarray, chosen_moves: np.ndarray) -> np.ndarray:
     """Moves `chosen_moves` in the positions `rows`, int64 [n] of all positions; 0 elsewhere."""
     choice = np.zeros(len(game), np.int64)
     choice[rows] = chosen_moves

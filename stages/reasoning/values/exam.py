@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from devmind.acting import Policy, Senses, returns, rollout
-from devmind.acting.carts import MOST, carts, kept_up
+from devmind.acting.carts import MOST, balance_ticks, carts
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import identities
@@ -30,15 +30,17 @@ ABSENT = "; MiniGrid is not installed (extra 'worlds'): its room was not examine
 
 def examine(agent: Agent, context: Context) -> Exam:
     """The returns of CartPole-v1, and of the empty room from each of its sixty starts."""
-    return Exam.joined([_cartpole(agent, context), *([_rooms(agent, context)] if minigrid.installed() else ())])
+    return Exam.joined(
+        [_cartpole(agent, context), *([_rooms(agent, context)] if minigrid.minigrid_installed() else ())]
+    )
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """The identities of carts as lessons begin them, int64 [n]."""
-    return begun(context.make_world("cartpole", "", lesson_seeds(n, context.seed, "values", "episodes")))
+    return episode_names(context.make_world("cartpole", "", lesson_seeds(n, context.seed, "values", "episodes")))
 
 
-def worth_most(agent: Agent, head: str, sense: str, effector: str) -> Policy:
+def best_action_policy(agent: Agent, head: str, sense: str, effector: str) -> Policy:
     """A policy that takes the action of highest value by a head of the agent, from each Moment alone."""
 
     def policy(senses: Senses, first: np.ndarray) -> Actions:
@@ -55,7 +57,7 @@ def by_angle(senses: Senses, first: np.ndarray) -> Actions:
 
 def _policy(agent: Agent, name: str, head: str = "") -> Policy:
     drill = DRILLS[name.removeprefix("values/")]
-    return worth_most(agent, head or drill.examined, drill.sense, drill.effector)
+    return best_action_policy(agent, head or drill.examined, drill.sense, drill.effector)
 
 
 @in_parts
@@ -63,10 +65,10 @@ def _cartpole(agent: Agent, context: Context) -> Parts:
     n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, CARTPOLE)
     measure = Measure(
-        CARTPOLE, "return of CartPole-v1", kept_up(seeds, _policy(agent, CARTPOLE)), chance=22.0, ceiling=MOST,
+        CARTPOLE, "return of CartPole-v1", balance_ticks(seeds, _policy(agent, CARTPOLE)), chance=22.0, ceiling=MOST,
         reference="CartPole-v1 counts as solved at 475; Stable-Baselines3's DQN in 50,000 steps: 500 (RL Zoo)",
-        note="by a head on the body's numbers, without the trunk" + ("" if minigrid.installed() else ABSENT),
-        episodes=begun(carts(seeds)),
+        note="by a head on the body's numbers, without the trunk" + ("" if minigrid.minigrid_installed() else ABSENT),
+        episodes=episode_names(carts(seeds)),
     )  # fmt: skip
     yield [measure]
     rng = numpy_rng(context.seed, CARTPOLE, "random")
@@ -74,7 +76,7 @@ def _cartpole(agent: Agent, context: Context) -> Parts:
         "random": lambda senses, first: {"push": rng.integers(0, 2, n)},
         "the sign of angle and turn": by_angle,
     }
-    floors = _floors(rules, lambda policy: kept_up(seeds, policy))
+    floors = _floors(rules, lambda policy: balance_ticks(seeds, policy))
     yield [replace(measure, chance=floors["random"], floors=floors)]
 
 
@@ -115,6 +117,6 @@ def _floors(rules: Mapping[str, Policy], play: Callable[[Policy], np.ndarray]) -
     return {name: float(play(rule).mean()) for name, rule in rules.items()}
 
 
-def begun(world: object) -> np.ndarray:
+def episode_names(world: object) -> np.ndarray:
     """The identities of N carts' episodes, by their first reading."""
     return identities({"body": world.observe()["body"]})  # type: ignore[attr-defined]

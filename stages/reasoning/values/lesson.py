@@ -25,7 +25,7 @@ from devmind.agent.threads import stepping_threads
 from devmind.curriculum.stage import Batches, Context, Lesson, Scalars
 from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner
-from devmind.learners.policy import restored, saved_worlds
+from devmind.learners.policy import restore_worlds, saved_worlds
 from devmind.learners.q_learning import Practice, QLearning
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds import minigrid
@@ -130,7 +130,7 @@ MINUTES = 2.0
 
 def lesson(context: Context) -> Lesson:
     """A pole on a cart and, if MiniGrid is installed, an empty room."""
-    drills = {name: drill for name, drill in DRILLS.items() if name != ROOMS or minigrid.installed()}
+    drills = {name: drill for name, drill in DRILLS.items() if name != ROOMS or minigrid.minigrid_installed()}
     if context.config.size == "tiny":
         drills = {name: _tiny(drill) for name, drill in drills.items()}
     turns = [name for name, drill in drills.items() for _ in range(drill.turns)]
@@ -260,7 +260,7 @@ class ValueLearner(GradientLearner):
             self.practice(name).load_state_dict(practice)
         for name, tensors in state["lasting"].items():
             world = self.context.make_world(name, "", lesson_seeds(self.drills[name].rows, 0))
-            self.lasting[name] = restored(world, tensors)
+            self.lasting[name] = restore_worlds(world, tensors)
 
 
 def moments(sense: str, sensed: Tensor) -> Batch:

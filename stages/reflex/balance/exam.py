@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from devmind.acting import Actor
-from devmind.acting.carts import MOST, carts, kept_up
+from devmind.acting.carts import MOST, balance_ticks, carts
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Measure, Parts, in_parts
@@ -26,7 +26,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     n = context.episodes(EPISODES)
     seeds = exam_seeds(n, context.seed, "balance")
     actor = Actor(agent, effectors=["push"], trunk=False)
-    values = kept_up(seeds, actor)
+    values = balance_ticks(seeds, actor)
     measure = Measure(
         "balance",
         "return of CartPole-v1",
@@ -35,19 +35,19 @@ def examine(agent: Agent, context: Context) -> Parts:
         ceiling=MOST,
         reference="CartPole-v1 counts as solved at 475",
         answered=actor.counts,
-        episodes=_begun(carts(seeds)),
+        episodes=_episode_names(carts(seeds)),
     )
     yield [measure]
     rng = numpy_rng(context.seed, "balance", "random")
-    by_chance = float(kept_up(seeds, lambda senses, first: {"push": rng.integers(0, 2, n)}).mean())
+    by_chance = float(balance_ticks(seeds, lambda senses, first: {"push": rng.integers(0, 2, n)}).mean())
     yield [replace(measure, chance=by_chance, floors={"random": by_chance})]
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Episodes that lessons begin, int64 [n]."""
-    return _begun(context.make_world("cartpole", "", lesson_seeds(n, context.seed, "balance", "episodes")))
+    return _episode_names(context.make_world("cartpole", "", lesson_seeds(n, context.seed, "balance", "episodes")))
 
 
-def _begun(world: Any) -> np.ndarray:
+def _episode_names(world: Any) -> np.ndarray:
     """The episodes that N carts begin, named by their state as sensed, in float32."""
     return identities({"body": world.observe()["body"]})

@@ -27,7 +27,7 @@ from stages.reflex.exhibits import picture_exhibits
 from stages.reflex.hand_rules import sounding_box
 from stages.reflex.left_out import looks_left_out, rows_by_looks
 from stages.reflex.locate.scene import Scene
-from stages.reflex.untaught import FLOOR, Untaught
+from stages.reflex.untaught import FLOOR, UntrainedEncoders
 
 EPISODES, TICKS = 1000, 3
 OVERLAP = 0.5
@@ -46,7 +46,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     boxes, target = truth["boxes"][:, :4], truth["target"]
     sounding = boxes[np.arange(n), target]
     pictures = senses["sight"][:, -1].numpy()
-    detections = detected(agent, pictures)
+    detections = detect_boxes(agent, pictures)
     right = same_thing(_chosen(agent, "bind", senses, detections), sounding)
     things = np.mean([len(each) for each in detections])
     measure = Measure(
@@ -72,7 +72,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     ruled = sounding_box(pictures, senses["sound"].numpy())
     floors = {
         "odd colours, by the interaural delay": float(same_thing(ruled, sounding).mean()),
-        FLOOR: float(same_thing(_by_untaught(agent, context, senses, detections), sounding).mean()),
+        FLOOR: float(same_thing(_by_ridge(agent, context, senses, detections), sounding).mean()),
     }
     wrong = np.flatnonzero(~right)[:6]
     captions = [f"object {target[i] + 1} of 4 sounded; the answer is not its box" for i in wrong]
@@ -82,7 +82,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     ]
 
 
-def detected(agent: Agent, sight: np.ndarray) -> list[np.ndarray]:
+def detect_boxes(agent: Agent, sight: np.ndarray) -> list[np.ndarray]:
     """Boxes [K, 4] that the agent's scene head finds in each picture of [N, 64, 64, 3]."""
     boxes = []
     for part in torch.from_numpy(sight).split(64):
@@ -122,11 +122,12 @@ def _nearest(point: np.ndarray, detections: Sequence[np.ndarray]) -> np.ndarray:
     return chosen
 
 
-def _by_untaught(
-    agent: Agent, context: Context, senses: Mapping[str, Tensor], found: Sequence[np.ndarray]
-) -> np.ndarray:
+def _by_ridge(agent: Agent, context: Context, senses: Mapping[str, Tensor], found: Sequence[np.ndarray]) -> np.ndarray:
     """The box found nearest to where a ridge on untaught tokens of both senses takes the sound to come from, [N, 4]."""
-    untaught, seeds = Untaught(agent), lesson_seeds(context.episodes(FLOOR_SCENES), context.seed, "bind", "floor")
+    untaught, seeds = (
+        UntrainedEncoders(agent),
+        lesson_seeds(context.episodes(FLOOR_SCENES), context.seed, "bind", "floor"),
+    )
 
     def tokens(of: Mapping[str, Tensor], tick: int) -> np.ndarray:
         each = [untaught.tokens(sense, of[sense][:, tick]) for sense in ("sight", "sound")]

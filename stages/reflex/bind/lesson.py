@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.acting import observations, scripted
-from devmind.agent.batch import clip, one_tick, stacked
+from devmind.acting import constant_policy, observations
+from devmind.agent.batch import clip, one_tick, stack_ticks
 from devmind.curriculum.stage import Context
 from devmind.learners.gradient import head_loss
 from devmind.moment import SIGHT_SIZE
@@ -22,7 +22,7 @@ CELL_PX = SIGHT_SIZE // CELLS
 def scenes(context: Context, seeds: np.ndarray, ticks: int) -> tuple[dict[str, Tensor], dict[str, np.ndarray]]:
     """(sight and sound [N, ticks, ...], truth at the last tick) of the level `bind`."""
     world = context.make_world("nursery", "bind", seeds)
-    return stacked(observations(world, ticks), ("sight", "sound")), world.truth()
+    return stack_ticks(observations(world, ticks), ("sight", "sound")), world.truth()
 
 
 def centres(boxes: np.ndarray) -> np.ndarray:
@@ -45,7 +45,7 @@ def direction_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     """Sounds from all around, with sine and cosine of their azimuth from the turned head."""
     world = context.make_world("nursery", "orient/sound", lesson_seeds(size, context.seed, "direction", update))
     look = numpy_rng(context.seed, "direction", update).uniform(-1, 1, (size, 2)).astype(np.float32)
-    *_, senses = observations(world, 2, scripted(look))
+    *_, senses = observations(world, 2, constant_policy(look))
     truth = world.truth()
     azimuth = np.deg2rad(truth["target_azimuth_deg"] - truth["pan_deg"])
     direction = torch.from_numpy(np.stack([np.sin(azimuth), np.cos(azimuth)], 1).astype(np.float32))

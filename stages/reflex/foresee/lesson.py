@@ -20,7 +20,7 @@ from torch import Tensor
 from devmind.acting import Policy, Senses, observations
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
-from devmind.agent.batch import as_opening, as_tensors, clip, collate, stacked
+from devmind.agent.batch import as_opening, as_tensors, clip, collate, stack_ticks
 from devmind.agent.heads import NextTokensHead
 from devmind.agent.output import Output
 from devmind.agent.prediction import Residual
@@ -41,10 +41,10 @@ def rows(context: Context, level: str, seeds: Any, name: str) -> dict[str, Any]:
     """Rows of ten Moments in `level` with drifting gaze and hand."""
     world = context.make_world("nursery", level, seeds)
     act = babbling(len(seeds), numpy_rng(context.seed, name, level))
-    return clip(stacked(map(as_tensors, observations(world, FORESEEN_TICKS, act))))
+    return clip(stack_ticks(map(as_tensors, observations(world, FORESEEN_TICKS, act))))
 
 
-def followed(batch: Mapping[str, Any], sense: str) -> Tensor:
+def has_successor(batch: Mapping[str, Any], sense: str) -> Tensor:
     """Whether a Moment is followed by one of the same episode, both with the sense: bool [B, T - 1]."""
     present = batch["present"][sense]
     here: Tensor = batch["valid"][:, 1:] & ~batch["first"][:, 1:] & present[:, 1:] & present[:, :-1]
@@ -60,7 +60,9 @@ def measure_whitening(agent: Agent, context: Context) -> None:
         for level in LEVELS:
             batch = rows(context, level, lesson_seeds(n, context.seed, "foresee", level), "foresee")
             tokens = agent.perceive(batch, [sense]).encoded[sense].tokens
-            changes.append((tokens[:, 1:] - tokens[:, :-1])[followed(batch, sense).to(tokens.device)].flatten(0, -2))
+            changes.append(
+                (tokens[:, 1:] - tokens[:, :-1])[has_successor(batch, sense).to(tokens.device)].flatten(0, -2)
+            )
         head = agent.head(name)
         assert isinstance(head, NextTokensHead)
         head.set_whitening(torch.cat(changes))
@@ -77,7 +79,7 @@ def squares(
         head, tokens = agent.head(name), seen.encoded[sense].tokens
         assert isinstance(head, NextTokensHead)
         change = head.changes(tokens[:, :-1], tokens[:, 1:])
-        here = followed(batch, sense).to(change.device)[..., None, None]
+        here = has_successor(batch, sense).to(change.device)[..., None, None]
         off = outputs[name].mode()[:, :-1] - change
         sums[name] = ((off.square() * here).sum((1, 2, 3)), (change.square() * here).sum((1, 2, 3)))
     return sums
@@ -98,7 +100,7 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     seeds = lesson_seeds(size, context.seed, "watch", update)
     world = context.make_world("nursery", "room", seeds)
     rng = numpy_rng(context.seed, "watch", "act", update)
-    seen = stacked(map(as_tensors, observations(world, TICKS, babbling(size, rng))))
+    seen = stack_ticks(map(as_tensors, observations(world, TICKS, babbling(size, rng))))
     return clip({name: value for name, value in seen.items() if name != "words"})
 
 

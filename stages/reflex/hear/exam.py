@@ -26,7 +26,7 @@ from devmind.sessions.spoken import CLIP_SAMPLES, Clips, clips, speaker_group
 from stages.reflex.hand_rules import nearest_labels
 from stages.reflex.hear.lesson import CLASSES, as_sound, sounds
 from stages.reflex.left_out import rows_by_tones, tones_left_out
-from stages.reflex.untaught import FLOOR, Untaught
+from stages.reflex.untaught import FLOOR, UntrainedEncoders
 
 EPISODES, NORMAL_FRAMES = 1000, 32
 FLOOR_PENALTY, READ_OUT_PENALTY = 3000.0, 1000.0
@@ -101,7 +101,7 @@ def _sound_floors(agent: Agent, context: Context, heard: Tensor, kind: np.ndarra
     """Share of the clips classified correctly by a ridge on log-mel levels or on untaught tokens, and by the nearest
     taught clips."""
     seeds = lesson_seeds(context.scaled(FLOOR_CLIPS), context.seed, "hear", "floor")
-    known_levels, tokens, labels, untaught = [], [], [], Untaught(agent)
+    known_levels, tokens, labels, untaught = [], [], [], UntrainedEncoders(agent)
     for part in np.split(seeds, range(CLIPS_AT_ONCE, len(seeds), CLIPS_AT_ONCE)):
         clips_of_part, kinds = sounds(context, part)
         known_levels.append(_levels(clips_of_part))
@@ -116,7 +116,7 @@ def _sound_floors(agent: Agent, context: Context, heard: Tensor, kind: np.ndarra
     }
 
 
-def _by_tick(untaught: Untaught, heard: Tensor) -> np.ndarray:
+def _by_tick(untaught: UntrainedEncoders, heard: Tensor) -> np.ndarray:
     """Untaught tokens of sound [N, T, C, 1600], averaged by tick, [N, T * D]."""
     return untaught.tokens("sound", heard).mean(-2).reshape(len(heard), -1)
 
@@ -142,7 +142,9 @@ def examine_speech(agent: Agent, context: Context) -> Exam:
         measures.append(_read_out(agent, every))
 
     def complete() -> list[Measure]:
-        features = normal_features(every) | {FLOOR: _by_tick(Untaught(agent), as_sound(torch.from_numpy(every.waves)))}
+        features = normal_features(every) | {
+            FLOOR: _by_tick(UntrainedEncoders(agent), as_sound(torch.from_numpy(every.waves)))
+        }
         in_turn = {name: float(_in_turn(x, every, FLOOR_PENALTY).mean()) for name, x in features.items()}
         return [
             replace(measure, floors=in_turn)

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from devmind.acting import observations
 from devmind.agent.agent import Agent
-from devmind.agent.batch import clip, stacked
+from devmind.agent.batch import clip, stack_ticks
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.stage import Context
 from devmind.learners.gradient import head_loss
@@ -31,7 +31,7 @@ CLASSES = ("quiet", "sphere tone", "box tone", "cylinder tone", "voice", "bang",
 def sounds(context: Context, seeds: np.ndarray) -> tuple[Tensor, np.ndarray]:
     """(sound float32 [N, 5, 2, 1600], class int64 [N]) of the nursery's level `hear`."""
     world = context.make_world("nursery", "hear", seeds)
-    return stacked(observations(world, TICKS), ["sound"])["sound"], world.truth()["sound_class"]
+    return stack_ticks(observations(world, TICKS), ["sound"])["sound"], world.truth()["sound_class"]
 
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
@@ -96,6 +96,6 @@ def speech_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[st
     return value, {"speech": value.detach()}
 
 
-def taught_clips(context: Context, n: int) -> np.ndarray:
+def clips_of_lessons(context: Context, n: int) -> np.ndarray:
     """Up to `n` of the clips that lessons show, before they are varied: int64."""
     return identities({"wave": lesson_clips(context).waves[:n]}) if has_speech(context) else np.zeros(0, np.int64)

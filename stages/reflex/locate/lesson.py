@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.acting import observations, scripted
+from devmind.acting import constant_policy, observations
 from devmind.agent.agent import Agent
 from devmind.agent.batch import one_tick
 from devmind.curriculum.stage import Context
@@ -26,7 +26,7 @@ def rooms(
     """(senses, truth) of rooms after a small turn of the head."""
     world = context.make_world("nursery", level, seeds)
     look = numpy_rng(context.seed, "turned", *names).uniform(-0.6, 0.6, (len(seeds), 2)).astype(np.float32)
-    *_, senses = observations(world, 2, scripted(look))
+    *_, senses = observations(world, 2, constant_policy(look))
     return dict(senses), world.truth()
 
 

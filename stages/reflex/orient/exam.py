@@ -18,7 +18,7 @@ from devmind.worlds.nursery.goals import ORIENTED_DEG, TRACKED_DEG
 from stages.reflex import hand_rules
 from stages.reflex.exhibits import strips
 from stages.reflex.orient.lesson import target_turn
-from stages.reflex.trials import ARC_SILENCED, LOOK_ON_TRUNK, SHOWN, Trial, arcs, by_trunk, gaze_error, turned
+from stages.reflex.trials import ARC_SILENCED, LOOK_ON_TRUNK, SHOWN, Trial, arcs, by_trunk, gaze_error, gaze_turns
 from stages.reflex.untaught import FLOOR, imitating
 
 TICKS, EPISODES = 10, 1000
@@ -146,7 +146,10 @@ def _rest(
     """
     seen = "orient/sight"
     seeds = exam_seeds(context.episodes(EPISODES), context.seed, seen)
-    sight, empty = Trial(context, seen, TICKS, seeds, gaze_error), Trial(context, "orient/empty", TICKS, seeds, turned)
+    sight, empty = (
+        Trial(context, seen, TICKS, seeds, gaze_error),
+        Trial(context, "orient/empty", TICKS, seeds, gaze_turns),
+    )
 
     def rests(make: Callable[[], Policy]) -> np.ndarray:
         return (empty.play(make).watched.sum(0) <= TRACKED_DEG).astype(np.float64)

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.acting import observations, scripted
+from devmind.acting import constant_policy, observations
 from devmind.agent.agent import Agent
-from devmind.agent.batch import clip, stacked
+from devmind.agent.batch import clip, stack_ticks
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery.state import MAX_TURN_DEG
@@ -48,8 +48,8 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     world = context.make_world("nursery", level, lesson_seeds(size, context.seed, "gaze", update))
     rng = numpy_rng(context.seed, "gaze", update)
     look = rng.uniform(-1, 1, (size, 2)) * (rng.random((size, 1)) < TURNED)
-    moved = observations(world, 2, scripted(look.astype(np.float32)))
-    ticks = stacked(({**senses, "turn": target_turn(world.truth())} for senses in moved), (*LOOK_SENSES, "turn"))
+    moved = observations(world, 2, constant_policy(look.astype(np.float32)))
+    ticks = stack_ticks(({**senses, "turn": target_turn(world.truth())} for senses in moved), (*LOOK_SENSES, "turn"))
     turn = ticks.pop("turn")
     batch = clip(ticks)
     if level != "orient/sound":
@@ -93,7 +93,7 @@ def motion_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     """Four ticks of `size` rows: the wide view's change, and azimuth and elevation of what moves (/30 deg)."""
     world = context.make_world("nursery", "orient/motion", lesson_seeds(size, context.seed, "motion", update))
     target_names = ("target_azimuth_deg", "target_elevation_deg")
-    ticks = stacked(
+    ticks = stack_ticks(
         ({**senses, **world.truth()} for senses in observations(world, MOTION_TICKS)), ("periphery", *target_names)
     )
     target = torch.stack([ticks.pop(name) / SCALE_DEG for name in target_names], -1).float()

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.acting import observations, scripted
+from devmind.acting import constant_policy, observations
 from devmind.agent.agent import Agent
-from devmind.agent.batch import clip, encode_words, stacked
+from devmind.agent.batch import clip, encode_words, stack_ticks
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery.state import COLOUR_NAMES
@@ -34,8 +34,8 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     world = context.make_world("nursery", level, lesson_seeds(n, context.seed, "whereabouts", update))
     rng = numpy_rng(context.seed, "whereabouts", update)
     look = rng.uniform(-0.6, 0.6, (n, 2)).astype(np.float32)
-    moved = observations(world, 2, scripted(look))
-    ticks = stacked({"sight": senses["sight"], "places": places_by_colour(world.truth())} for senses in moved)
+    moved = observations(world, 2, constant_policy(look))
+    ticks = stack_ticks({"sight": senses["sight"], "places": places_by_colour(world.truth())} for senses in moved)
     places, named = with_one_named(ticks["places"].numpy(), rng)
     words = np.where(places[..., 0].any(-1, keepdims=True), NAMES[named], 0)
     batch = clip({"sight": ticks["sight"], "words": torch.from_numpy(words)})

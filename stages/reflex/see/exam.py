@@ -23,7 +23,7 @@ from devmind.sessions.written import Pictures, pictures, unmet_pictures
 from stages.reflex.exhibits import picture_exhibits
 from stages.reflex.hand_rules import nearest_labels
 from stages.reflex.see.lesson import as_sight
-from stages.reflex.untaught import FLOOR, Untaught
+from stages.reflex.untaught import FLOOR, UntrainedEncoders
 
 KERNELS = 4000
 """Pictures on which kernel ridge is fitted, at most: it takes memory for the square of their number."""
@@ -83,7 +83,7 @@ def _floors(agent: Agent, taught: Pictures, unseen: Pictures) -> dict[str, float
     rng = numpy_rng("see", "random features")
     weights = rng.standard_normal((x.shape[1], 1000)) / np.sqrt(x.shape[1]) * 3
     lifted = [np.tanh((part - x.mean(0)) @ weights) for part in (x, y)]
-    untaught = Untaught(agent)
+    untaught = UntrainedEncoders(agent)
     blank = [untaught.tokens("sight", as_sight(part.images)).reshape(len(part.labels), -1) for part in (taught, unseen)]
     return {
         FLOOR: _accuracy(blank[0], taught.labels, blank[1], unseen.labels),

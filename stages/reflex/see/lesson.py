@@ -49,6 +49,6 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
 loss = head_loss("see", "digit")
 
 
-def taught_pictures(context: Context, n: int) -> np.ndarray:
+def lesson_pictures(context: Context, n: int) -> np.ndarray:
     """Up to `n` of the pictures that lessons show, before they are distorted: int64."""
     return identities({"picture": split_pictures(pictures(context.data), context.seed)[0].images[:n]})

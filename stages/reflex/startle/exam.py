@@ -18,7 +18,7 @@ from devmind.worlds.nursery.state import NO_EVENT, WITHDRAWN
 from stages.reflex import hand_rules
 from stages.reflex.exhibits import strips
 from stages.reflex.trials import ARC_SILENCED, SHOWN, Trial, arcs, by_trunk
-from stages.reflex.untaught import FLOOR, MOMENTS, Untaught, UntaughtPolicy, fitted, lesson_moments
+from stages.reflex.untaught import FLOOR, MOMENTS, RidgePolicy, UntrainedEncoders, fit_commands, lesson_moments
 
 TICKS = 20
 STARTLE_EVENTS = 800
@@ -55,7 +55,7 @@ def examine(agent: Agent, context: Context) -> Parts:
     actor = arcs(agent, "move")
     played = trial.play(lambda: actor)
     event = context.make_world("nursery", "startle", seeds).state().event
-    answered, alarms = startled(played.watched, event)
+    answered, alarms = startle_answers(played.watched, event)
     measures = [
         Measure(
             "startle", "events with withdrawal within one tick", answered.astype(np.float64), chance=0.0, ceiling=1.0,
@@ -69,7 +69,7 @@ def examine(agent: Agent, context: Context) -> Parts:
         ),
     ]  # fmt: skip
     trunk_actor = by_trunk(agent, "move")
-    both = startled(trial.play(lambda: trunk_actor).watched, event)
+    both = startle_answers(trial.play(lambda: trunk_actor).watched, event)
     on_trunk = [
         measure.of(f"{measure.name}/move_trunk", values, answered=trunk_actor.counts, note=ARC_SILENCED)
         for measure, values in zip(measures, both, strict=True)
@@ -80,20 +80,20 @@ def examine(agent: Agent, context: Context) -> Parts:
         "loudness threshold": partial(hand_rules.LoudOrGrowing, larger=np.inf),
         "size threshold": partial(hand_rules.LoudOrGrowing, louder=np.inf),
         "either threshold": hand_rules.LoudOrGrowing,
-        FLOOR: _by_untaught(agent, trial),
+        FLOOR: _by_ridge(agent, trial),
     }
     for name, rule in rules.items():
-        for k, values in enumerate(startled(trial.play(rule).watched, event)):
+        for k, values in enumerate(startle_answers(trial.play(rule).watched, event)):
             floors[k][name] = float(values.mean())
     for off in ("sound", "sight"):
         changed = trial.play(partial(arcs, agent, "move", [off]), n // 2)
-        for k, values in enumerate(startled(changed.watched, event[: n // 2])):
+        for k, values in enumerate(startle_answers(changed.watched, event[: n // 2])):
             rows[k][f"{off} off"] = float(values.mean())
     wrong = np.flatnonzero(event != NO_EVENT)[~answered][:SHOWN]
     exhibits = strips("failure", played, wrong, [f"missed a {EVENTS[event[i]]}" for i in wrong])
     yield [
-        replace(measures[0], floors=floors[0], rows=rows[0] | measures[0].rows, exhibits=exhibits),
-        replace(measures[1], floors=floors[1], rows=rows[1] | measures[1].rows),
+        replace(measures[0], floors=floors[0], rows={**rows[0], **measures[0].rows}, exhibits=exhibits),
+        replace(measures[1], floors=floors[1], rows={**rows[1], **measures[1].rows}),
         *(replace(measure, floors=floors[k]) for k, measure in enumerate(on_trunk)),
     ]
 
@@ -104,20 +104,20 @@ def _by_kind(answered: np.ndarray, event: np.ndarray) -> dict[str, float]:
     return {f"{name}s only": float(answered[kinds == k].mean()) for k, name in EVENTS.items() if (kinds == k).any()}
 
 
-def _by_untaught(agent: Agent, trial: Trial) -> Callable[[], Policy]:
+def _by_ridge(agent: Agent, trial: Trial) -> Callable[[], Policy]:
     """Withdraws as a ridge on untaught tokens says: fitted in half of the rooms, and held to FALSE_ALARMS in the rest,
     whose events count for nothing.
     """
-    untaught, senses = Untaught(agent), ("sight", "sound")
+    untaught, senses = UntrainedEncoders(agent), ("sight", "sound")
     features, asked = lesson_moments(untaught, trial, senses, "move", _truly, 2 * MOMENTS)
     half = features.shape[1] // 2
-    ridge = fitted(features[:, :half], asked[:, :half])
+    ridge = fit_commands(features[:, :half], asked[:, :half])
     threshold = np.quantile(ridge.predict(features[:, half:][asked[:, half:, 0] == 0]), FALSE_ALARMS)
 
     def withdraw(answers: np.ndarray) -> np.ndarray:
         return np.where(answers < threshold, -1.0, 0.0).astype(np.float32)
 
-    return partial(UntaughtPolicy, untaught, senses, "move", ridge, withdraw)
+    return partial(RidgePolicy, untaught, senses, "move", ridge, withdraw)
 
 
 def _truly(truth: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -133,7 +133,7 @@ def startle_seeds(context: Context, n: int) -> np.ndarray:
     return seeds[: events[n - 1] + 1]
 
 
-def startled(watched: np.ndarray, event: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def startle_answers(watched: np.ndarray, event: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(was it answered, bool, of the episodes with an event; share of an episode's quiet ticks with an alarm, [N])."""
     alarms, quiet = (watched == ALARM).sum(0), (watched <= ALARM).sum(0)
     return (watched == ANSWERED).any(0)[event != NO_EVENT], alarms / np.maximum(quiet, 1)

@@ -23,7 +23,7 @@ from devmind.agent.features import QUIET_DB, level_db
 from devmind.moment import TICK_HZ, TICK_SAMPLES, Moment
 from stages.voice.abilities.spoken_answers import sound_of_codes
 from stages.voice.parts import CLEAN, GO_ON, UTTER
-from stages.voice.sound_heads import cleaned, codes, sounding
+from stages.voice.sound_heads import clean_moments, codes, sounding
 
 KEPT_S, LONGEST_S = 20.0, 8.0
 """How long sound is kept, and how much of it the heads get at most."""
@@ -79,7 +79,7 @@ NOTHING_HEARD = f"It has heard nothing for {KEPT_S:.0f} s that it could {{}}."
 UNEXAMINED, BADLY = " No exam tells how well it does that.", " Its exam says that it does that badly."
 
 
-def requested(text: str) -> Request | None:
+def parse_request(text: str) -> Request | None:
     """The request in a sentence; None when there is none."""
     return next((one for one in REQUESTS if one.form.fullmatch(text)), None)
 
@@ -109,7 +109,7 @@ class Echoing(Ability):
 
     def hear(self, sentence: Sentence) -> Reply | None:
         """Do what a request asks with what was heard before it; None for any other sentence."""
-        request = requested(sentence.text)
+        request = parse_request(sentence.text)
         if request is None:
             return None
         before_s = sentence.sounds[0].time_s if sentence.sounds else float("inf")
@@ -158,7 +158,7 @@ class Echoing(Ability):
             return Reply(NOTHING_HEARD.format(verb))
         seconds, by = [len(heard) / TICK_HZ], [heads[0]]
         if effector == CLEAN:
-            self.life.speaker.play(partial(cleaned, agent, heard, heads[0]))
+            self.life.speaker.play(partial(clean_moments, agent, heard, heads[0]))
         else:
             by = [self._heads(agent, UTTER)[0], *([heads[0]] if effector == GO_ON else [])]
             row = codes(agent, heard, *by)

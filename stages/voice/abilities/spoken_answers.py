@@ -20,7 +20,7 @@ from devmind.agent.batch import Batch, at_tick, collate
 from devmind.errors import DevmindError
 from devmind.moment import Moment, Sense
 from stages.voice.parts import REPLY
-from stages.voice.sound_heads import sounded
+from stages.voice.sound_heads import sound_of_answer
 
 EXAM = "speak_answer/"
 """Prefix of the measures that say what a head of REPLY is worth."""
@@ -42,7 +42,7 @@ def ask(agent: Agent, asked: Batch, heads: Sequence[str]) -> StepOutput:
     return actor.act(at_tick(asked, ticks - 1))
 
 
-def as_asked(heard: Sequence[Moment], sight: Sense | None) -> Batch:
+def question_batch(heard: Sequence[Moment], sight: Sense | None) -> Batch:
     """What was heard live, and the picture in view, as an episode of one row."""
     row = [Moment(one.time_s, {"sound": one.senses["sound"]}, first=not number) for number, one in enumerate(heard)]
     seen = {} if sight is None else {"sight": sight}
@@ -76,7 +76,7 @@ class Replying(Ability):
         heads = self.heads_to_ask(agent)
         if not heads or not sentence.sounds or sight is None or life.is_elsewhere(sight):
             return None
-        done = ask(agent, as_asked(sentence.sounds, sight), heads)
+        done = ask(agent, question_batch(sentence.sounds, sight), heads)
         if not bool(done.acted.get(REPLY, [False])[0]):
             return None
         head = next(name for effector, name in done.decided() if effector == REPLY)
@@ -97,7 +97,7 @@ def sound_of_codes(agent: Agent, codes: Any) -> Any:
     Raises:
         DevmindError: no part can decode them.
     """
-    sound = sounded(agent, codes)
+    sound = sound_of_answer(agent, codes)
     if sound is None:
         raise DevmindError("It answered by codes of sound, and no head of this agent can turn them into sound.")
     return sound

@@ -34,7 +34,7 @@ LIMIT_S = 600.0
 """Within which a list must be spoken; 2,000 words take some six seconds."""
 
 
-def installed() -> bool:
+def espeak_installed() -> bool:
     """Whether the package that brings the library (the extra `voice`) is installed."""
     return find_spec("espeakng_loader") is not None
 

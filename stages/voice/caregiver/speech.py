@@ -106,7 +106,7 @@ class Bank:
 
 def speaker() -> str:
     """The synthesiser of the caregiver's voices on this machine."""
-    return "espeak-ng" if espeak.installed() else "devmind's formant synthesiser"
+    return "espeak-ng" if espeak.espeak_installed() else "devmind's formant synthesiser"
 
 
 @lru_cache(maxsize=8)
@@ -127,24 +127,26 @@ def bank(name: str, seed: int, n: int, texts: tuple[str, ...], unseen: bool, by:
             formants.speak(text, voice, speed / 170)
             for text, voice, speed in zip(drawn_texts, drawn, speeds, strict=True)
         ]
-        return Bank(drawn_texts, tuple(voice.name for voice in drawn), tuple(levelled(wave) for wave in waves), by)
+        return Bank(
+            drawn_texts, tuple(voice.name for voice in drawn), tuple(trim_and_level(wave) for wave in waves), by
+        )
     variants = UNSEEN_VOICES if unseen else TAUGHT_VOICES
     voices = [f"{ACCENTS[int(rng.integers(4))]}+{variants[int(rng.integers(len(variants)))]}" for _ in range(n)]
     utterances = [(drawn_texts[i], voices[i], int(speeds[i]), int(pitches[i])) for i in range(n)]
     rate_hz, spoken = espeak.speak(utterances)
     return Bank(
-        drawn_texts, tuple(v.partition("+")[2] for v in voices), tuple(resampled(w, rate_hz) for w in spoken), by
+        drawn_texts, tuple(v.partition("+")[2] for v in voices), tuple(resample(w, rate_hz) for w in spoken), by
     )
 
 
-def resampled(samples: np.ndarray, rate_hz: int) -> np.ndarray:
-    """int16 [S] at a rate as `levelled` sound at 16 kHz."""
+def resample(samples: np.ndarray, rate_hz: int) -> np.ndarray:
+    """int16 [S] at a rate as `trim_and_level` sound at 16 kHz."""
     import soxr
 
-    return levelled(soxr.resample(samples.astype(np.float32) / 32_768, rate_hz, SOUND_RATE_HZ))
+    return trim_and_level(soxr.resample(samples.astype(np.float32) / 32_768, rate_hz, SOUND_RATE_HZ))
 
 
-def levelled(wave: np.ndarray) -> np.ndarray:
+def trim_and_level(wave: np.ndarray) -> np.ndarray:
     """Sound float32 [S] without the silence on either side, its peak at 0.5."""
     loud = np.flatnonzero(np.abs(wave) > 0.02 * np.abs(wave).max(initial=1e-9))
     wave = wave[loud[0] : loud[-1] + 1] if len(loud) else wave

@@ -24,17 +24,17 @@ from devmind.sessions.spoken import clips
 from stages.voice.caregiver.speech import DIGITS, NEW_WORDS, bank
 from stages.voice.codec import LEVELS, SIZE, levels_of
 from stages.voice.ear import BEFORE, FRAMES, MELS, frames
-from stages.voice.echo.clean.exam import CLEAN, cleaned
-from stages.voice.echo.go_on.exam import CONTINUED, continued
+from stages.voice.echo.clean.exam import CLEAN, measure_cleaning
+from stages.voice.echo.go_on.exam import CONTINUED, measure_continuation
 from stages.voice.echo.lesson import decode
 from stages.voice.echo.tokens.exam import TOLD, token_exam
 from stages.voice.exhibits import spectra, wav
-from stages.voice.hear_words.exam import UNTAUGHT, untaught
+from stages.voice.hear_words.exam import UNTAUGHT, untrained_agent
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.parts import CODEC
 from stages.voice.recogniser import Recogniser
-from stages.voice.utterances import heard, of_exam, spoken, utterances
-from stages.voice.utterances import taught as lesson_utterances
+from stages.voice.utterances import names_of_lessons as lesson_utterances
+from stages.voice.utterances import of_exam, speech_of, utterance_names, utterances
 from stages.voice.vocoder import sound_of
 
 DIGIT, WORD, ERROR = "echo/digits", "echo/words", "echo/error"
@@ -89,13 +89,14 @@ class Repeated:
 def examine(agent: Agent, context: Context) -> Exam:
     """Digits of speakers never met, if there are recordings; the caregiver's new words; and the error in log-mel."""
     others = cache(lambda: _others(agent, context))
-    parts = [cleaned(agent, context), continued(agent, context), token_exam(agent, context)]
+    parts = [measure_cleaning(agent, context), measure_continuation(agent, context), token_exam(agent, context)]
     return Exam.joined([_digits(agent, context, others), _words(agent, context, others), *parts])
 
 
 def _others(agent: Agent, context: Context) -> Others:
-    fresh, linear = untaught(agent), Linear.of(_lesson_mel(context))
-    return {UNTAUGHT: lambda sound: repeated(fresh, sound)[1], HELD: lambda sound: held(heard_by(agent, sound)),
+    fresh, linear = untrained_agent(agent), Linear.of(_lesson_mel(context))
+    return {UNTAUGHT: lambda sound: repeat_sound(fresh, sound)[1],
+            HELD: lambda sound: hold_first_frames(heard_by(agent, sound)),
             LINEAR: lambda sound: linear(heard_by(agent, sound))}  # fmt: skip
 
 
@@ -105,13 +106,13 @@ def heard_by(agent: Agent, sound: Tensor) -> Tensor:
     return output.mel.flatten(1, 2).cpu()
 
 
-def repeated(agent: Agent, sound: Tensor) -> tuple[Tensor, Tensor]:
+def repeat_sound(agent: Agent, sound: Tensor) -> tuple[Tensor, Tensor]:
     """What was heard and its repetition through the effector's whole numbers: log-mel [N, F, 64] each."""
     output: Any = agent(as_batch(sound), [CODEC])[CODEC]
     return output.mel.flatten(1, 2), decode(agent, levels_of(output.mode())).flatten(1, 2)
 
 
-def held(mel: Tensor) -> Tensor:
+def hold_first_frames(mel: Tensor) -> Tensor:
     """Log-mel with the first frame of each Moment held for the whole Moment."""
     return mel[:, ::FRAMES].repeat_interleave(FRAMES, 1)
 
@@ -150,7 +151,7 @@ def _lesson_mel(context: Context) -> Tensor:
 def _repeats(agent: Agent, waves: Sequence[np.ndarray]) -> Repeated:
     """By the agent, and the log-mel that it heard."""
     sound, counts = in_a_row(waves)
-    pairs = [repeated(agent, some) for some in sound.split(50)]
+    pairs = [repeat_sound(agent, some) for some in sound.split(50)]
     mel, again = (torch.cat([part.cpu() for part in parts]) for parts in zip(*pairs, strict=True))
     return Repeated(mel, FRAMES * counts, {"agent": again, PHASES: mel})
 
@@ -168,9 +169,11 @@ def _words(agent: Agent, context: Context, others: Callable[[], Others]) -> Exam
     judge = Recogniser.of(known.waves, np.array(known.texts))
     repeats = _repeats(agent, asked.waves)
     by_others = cache(lambda: _by_others(repeats, asked.waves, others()))
-    of_whom = f"words and voices of no lesson, spoken by {asked.speaker}; {stored(context, 'words', judge)}"
+    of_whom = f"words and voices of no lesson, spoken by {asked.speaker}; {store_recogniser(context, 'words', judge)}"
     chance, texts = 1 / len(NEW_WORDS), np.array(asked.texts)
-    recognised = _judged(WORD, repeats, asked.waves, texts, asked.voices, judge.named, by_others, chance, of_whom)
+    recognised = _measure_arguments(
+        WORD, repeats, asked.waves, texts, asked.voices, judge.named, by_others, chance, of_whom
+    )
     (measure,) = recognised.alone()
     error = Measure(
         ERROR, "dB of log-mel", repeats.error_db("agent"), max(_flat_db(repeats), 1e-3), 0.0, higher_is_better=False,
@@ -194,9 +197,9 @@ def _digits(agent: Agent, context: Context, others: Callable[[], Others]) -> Exa
     unseen = all_clips.unmet(agent.config.trained_on)
     rows = np.linspace(0, len(unseen.labels) - 1, min(context.scaled(DIGITS_ASKED), len(unseen.labels))).astype(int)
     asked = unseen.take(rows[:: context.one_in])
-    waves, known = ([spoken(of, row) for row in range(len(of.labels))] for of in (asked, all_clips))
+    waves, known = ([speech_of(of, row) for row in range(len(of.labels))] for of in (asked, all_clips))
     # Halves by content, so that a glimpse has the same halves as the full exam.
-    half, half_of_known = heard(waves) % 2, heard(known) % 2
+    half, half_of_known = utterance_names(waves) % 2, utterance_names(known) % 2
     strange, words = np.isin(all_clips.speakers, list(set(unseen.speakers))), np.array(DIGITS)
     use = [~strange | (half_of_known != side) for side in (0, 1)]
     judges = [Recogniser.of([known[i] for i in np.flatnonzero(one)], words[all_clips.labels[one]]) for one in use]
@@ -205,14 +208,14 @@ def _digits(agent: Agent, context: Context, others: Callable[[], Others]) -> Exa
         return np.where(half == 0, *(judge.named(sounds) for judge in judges))
 
     repeats = _repeats(agent, waves)
-    storage = "; ".join(stored(context, f"digits-{side}", judge) for side, judge in enumerate(judges))
+    storage = "; ".join(store_recogniser(context, f"digits-{side}", judge) for side, judge in enumerate(judges))
     note = f"new speakers: {', '.join(sorted(set(asked.speakers)))}, whose other takes the recogniser knows; {storage}"
     by_others = cache(lambda: _by_others(repeats, waves, others()))
-    return _judged(DIGIT, repeats, waves, words[asked.labels], asked.speakers, named, by_others, 0.1, note)
+    return _measure_arguments(DIGIT, repeats, waves, words[asked.labels], asked.speakers, named, by_others, 0.1, note)
 
 
 @in_parts
-def _judged(
+def _measure_arguments(
     name: str,
     repeats: Repeated,
     waves: Sequence[np.ndarray],
@@ -228,7 +231,7 @@ def _judged(
     right = named(echoed) == words
     share = lambda sounds: float((named(sounds) == words).mean())  # noqa: E731
     measure = Measure(
-        name, UNIT, right.astype(float), chance, 1.0, rate=True, note=note, episodes=heard(list(waves)),
+        name, UNIT, right.astype(float), chance, 1.0, rate=True, note=note, episodes=utterance_names(list(waves)),
         groups=np.unique(voices, return_inverse=True)[1],
     )  # fmt: skip
     yield [measure]
@@ -244,7 +247,7 @@ def _flat_db(repeats: Repeated) -> float:
     return float(replace(repeats, by={"flat": flat.expand_as(repeats.mel)}).error_db("flat").mean())
 
 
-def stored(context: Context, name: str, judge: Recogniser) -> str:
+def store_recogniser(context: Context, name: str, judge: Recogniser) -> str:
     """Save the recogniser in the run's folder, and describe it."""
     judge.save(context.out / "recognisers" / f"{name}.npz")
     return f"judged by ridge on {judge.n} original recordings, SHA-256 {judge.sha256[:12]}"
@@ -262,6 +265,6 @@ def _exhibits(
     return tuple(exhibits)
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Names of utterances of lessons: int64 [about n]."""
     return lesson_utterances(context, n)

@@ -18,7 +18,7 @@ from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import torch_generator
 from stages.voice.codec import CodecHead
 from stages.voice.ear import BEFORE, FRAMES, LEAD, MEL, TOKENS
-from stages.voice.hear_words.listen import disguised, drawn
+from stages.voice.hear_words.listen import disguise, draw_utterances
 from stages.voice.parts import CODEC
 from stages.voice.utterances import groups
 
@@ -36,8 +36,8 @@ def lesson(context: Context) -> Lesson:
 
 def batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """About `rows` varied utterances: log-mel of each Moment with the one before, [N, T, 64, 1, 15]."""
-    mels, _ = drawn(context, "codec", update, rows)
-    mel, _ = disguised(mels, torch_generator(context.seed, "codec", update), gently=True)
+    mels, _ = draw_utterances(context, "codec", update, rows)
+    mel, _ = disguise(mels, torch_generator(context.seed, "codec", update), gently=True)
     return {"mel": moments_in(mel)}
 
 

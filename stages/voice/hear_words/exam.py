@@ -29,7 +29,7 @@ from stages.voice.parts import WORDS, WORDS_ARC, WRITTEN, WRITTEN_ARC, writes
 from stages.voice.recogniser import Recogniser, nearest, time_normalised, with_changes
 from stages.voice.small_net import named_by_small_net
 from stages.voice.transcript import errors, likeliest, read_off, word_error_rate
-from stages.voice.utterances import heard, of_exam, spoken, utterances
+from stages.voice.utterances import of_exam, speech_of, utterance_names, utterances
 
 DIGIT, CAREGIVER, NAMING = "hear_words/digits", "hear_words/caregiver", "hear_words/naming"
 GATE = Gate([
@@ -49,7 +49,7 @@ FRAMES = "frame by frame (CTC)"
 
 def examine(agent: Agent, context: Context) -> Exam:
     """The caregiver's phrases and her sentences that name a thing; digits, if there are recordings."""
-    fresh, every = cache(lambda: untaught(agent)), clips(context.data)
+    fresh, every = cache(lambda: untrained_agent(agent)), clips(context.data)
     exams = [_caregiver(agent, fresh, context), _naming(agent, fresh, context)]
     return Exam.joined(exams if every is None else [_digits(agent, fresh, every, context), *exams])
 
@@ -95,7 +95,7 @@ def writing_of(
     return {name: Transcribed(texts[name], torch.cat(nats[name], 1).argmin(0).numpy()) for name in heads}
 
 
-def untaught(agent: Agent) -> Agent:
+def untrained_agent(agent: Agent) -> Agent:
     """An agent with the same parts that has learned nothing."""
     born = copy.deepcopy(agent.config)
     born.seed = derive_seed("untaught", agent.config.seed)
@@ -106,14 +106,14 @@ def untaught(agent: Agent) -> Agent:
 def _digits(agent: Agent, fresh: Callable[[], Agent], all_clips: Clips, context: Context) -> Parts:
     unseen = all_clips.unmet(agent.config.trained_on)
     unseen = unseen.take(np.arange(0, len(unseen.labels), context.one_in))
-    waves = [spoken(unseen, row) for row in range(len(unseen.labels))]
+    waves = [speech_of(unseen, row) for row in range(len(unseen.labels))]
     found, counts = frames_of(agent, waves, [WORDS])
     by_frames = likeliest(found[WORDS], counts, DIGITS)
     by_writing = writing_of(agent, waves, [WRITTEN], DIGITS)
     chosen = by_writing[WRITTEN].likeliest if by_writing else by_frames
     measure = Measure(
         DIGIT, "spoken digits named correctly", (chosen == unseen.labels).astype(float), 0.1, 1.0, rate=True,
-        episodes=heard(waves), groups=np.unique(unseen.speakers, return_inverse=True)[1],
+        episodes=utterance_names(waves), groups=np.unique(unseen.speakers, return_inverse=True)[1],
         reference="time-normalised log-mel + ridge 0.820 over four speakers, a small net 0.85 to 0.88 (measured)",
         note=f"new speakers: {', '.join(sorted(set(unseen.speakers)))}; the likeliest of ten words, no "
         "adaptation",
@@ -145,7 +145,7 @@ def _digit_floors(all_clips: Clips, unseen: Clips, waves: Sequence[np.ndarray]) 
     known = all_clips.take(~np.isin(all_clips.speakers, list(set(unseen.speakers))))
     if not len(known.labels):
         return {}
-    known_waves, queries = [spoken(known, row) for row in range(len(known.labels))], time_normalised(waves)
+    known_waves, queries = [speech_of(known, row) for row in range(len(known.labels))], time_normalised(waves)
     rule = Recogniser.of(known_waves, known.labels).ridge
     return {
         "time-normalised log-mel + ridge": _share(rule.predict(queries), unseen.labels),
@@ -180,7 +180,7 @@ def _caregiver(agent: Agent, fresh: Callable[[], Agent], context: Context) -> Pa
     heard_texts = by_writing[WRITTEN].texts if by_writing else by_frames
     rates = _rates(heard_texts, speech.texts)
     measure = Measure(
-        CAREGIVER, "words wrong", rates, 1.0, 0.0, higher_is_better=False, episodes=heard(list(speech.waves)),
+        CAREGIVER, "words wrong", rates, 1.0, 0.0, higher_is_better=False, episodes=utterance_names(list(speech.waves)),
         groups=speech.groups, note=f"spoken by {speech.speaker}, in voices and phrases that no lesson had",
     )  # fmt: skip
     yield [measure]
@@ -212,7 +212,7 @@ def _naming(agent: Agent, fresh: Callable[[], Agent], context: Context) -> Parts
     heard_texts = read_off(found[WORDS], counts)
     rates = _rates(heard_texts, speech.texts)
     measure = Measure(
-        NAMING, "words wrong", rates, 1.0, 0.0, higher_is_better=False, episodes=heard(list(speech.waves)),
+        NAMING, "words wrong", rates, 1.0, 0.0, higher_is_better=False, episodes=utterance_names(list(speech.waves)),
         groups=speech.groups,
         note=f"'{UNSEEN_NAMING[0]}' and others, spoken by {speech.speaker}, in voices and sentences that no lesson had",
     )  # fmt: skip

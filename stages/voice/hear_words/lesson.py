@@ -14,11 +14,11 @@ from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng, torch_generator
-from stages.voice.hear_words.written import missed as missed_writing
-from stages.voice.moments import as_batch, in_a_row, varied
+from stages.voice.hear_words.written import nats_per_word as missed_writing
+from stages.voice.moments import as_batch, in_a_row, vary_sound
 from stages.voice.parts import WORDS as HEAD
 from stages.voice.parts import WORDS_ARC as ARC
-from stages.voice.parts import WRITTEN, trained
+from stages.voice.parts import WRITTEN, trained_weights
 from stages.voice.transcript import ctc
 from stages.voice.utterances import alike, groups, shares, sources, where
 
@@ -31,7 +31,8 @@ def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     return gradient_lesson(
         context, "words", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
-        steps=STEPS, rows=24, learning_rate=2e-3, minutes=1.5, trains=trained, prefetch=True, learner=MuonLearner,
+        steps=STEPS, rows=24, learning_rate=2e-3, minutes=1.5, trains=trained_weights, prefetch=True,
+        learner=MuonLearner,
         control=(), skills=("hear_words",), learns_from=groups(context),
     )  # fmt: skip
 
@@ -43,7 +44,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     index = alike(rng, len(texts), rows if " " not in texts[0] else max(2, rows // 2))
     # A fifth longer, as it may be played that much slower.
     sound, counts = in_a_row([np.pad(waves[i], (0, len(waves[i]) // 5)) for i in index])
-    batch = as_batch(varied(sound, torch_generator(context.seed, "words", update)))
+    batch = as_batch(vary_sound(sound, torch_generator(context.seed, "words", update)))
     return batch | {"texts": [texts[i] for i in index], "counts": counts}
 
 

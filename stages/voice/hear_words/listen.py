@@ -25,12 +25,12 @@ from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import numpy_rng, torch_generator
-from stages.voice.ear import FRAMES, HOP, LEAD, MELS, TOKENS, EarEncoder, added, frames
-from stages.voice.hear_words.written import missed
+from stages.voice.ear import FRAMES, HOP, LEAD, MELS, TOKENS, EarEncoder, add_log_mels, frames
+from stages.voice.hear_words.written import nats_per_word
 from stages.voice.moments import in_a_row
 from stages.voice.parts import LISTEN, WRITTEN_ARC
 from stages.voice.parts import WORDS_ARC as ARC
-from stages.voice.transcript import ctc, numbered
+from stages.voice.transcript import ctc, word_numbers
 from stages.voice.utterances import alike, groups, shares, sources, where
 
 STEPS = {"tiny": 8, "nursery": 1800, "child": 8000, "adult": 20_000}
@@ -64,11 +64,11 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "listen", loss, lambda agent, context, update, rows, steps: batch(context, update, rows, steps),
         steps=STEPS, rows=48, learning_rate=3e-3, minutes=1.7, prefetch=True, skills=("hear_words",),
-        trains=trained, learns_from=groups(context),
+        trains=trained_weights, learns_from=groups(context),
     )  # fmt: skip
 
 
-def trained(agent: Agent) -> tuple[str, ...]:
+def trained_weights(agent: Agent) -> tuple[str, ...]:
     """Prefixes of the parameters that it trains: the ear, and the arcs for words that the agent has."""
     return (f"encoders.{LISTEN}.", *(f"heads.{head}." for head in (ARC, WRITTEN_ARC) if head in agent.heads))
 
@@ -80,13 +80,13 @@ def batch(context: Context, update: int, rows: int, steps: int) -> dict[str, Any
         mel: [N, 6 + 8 T, 64]; texts; spans: where speech begins and ends in tokens, [N, 2]; guided: the weight of the
         flat start, 1 to 0.
     """
-    mels, texts = drawn(context, "listen", update, rows)
-    mel, spans = disguised(mels, torch_generator(context.seed, "listen", update))
+    mels, texts = draw_utterances(context, "listen", update, rows)
+    mel, spans = disguise(mels, torch_generator(context.seed, "listen", update))
     guided = max(0.0, 1.0 - update / max(1.0, GUIDED * steps))
     return {"mel": mel, "spans": spans, "texts": texts, "guided": guided}
 
 
-def drawn(context: Context, lesson: str, update: int, rows: int) -> tuple[list[Tensor], list[str]]:
+def draw_utterances(context: Context, lesson: str, update: int, rows: int) -> tuple[list[Tensor], list[str]]:
     """Log-mel and texts of about `rows` utterances of one source and of similar length; half as many of phrases."""
     rng, all_sources = numpy_rng(context.seed, lesson, update), heard_once(*where(context))
     source = all_sources[int(rng.choice(len(all_sources), p=shares(len(all_sources))))]
@@ -94,7 +94,7 @@ def drawn(context: Context, lesson: str, update: int, rows: int) -> tuple[list[T
     return [source.mels[i] for i in index], [source.texts[i] for i in index]
 
 
-def disguised(mels: Sequence[Tensor], generator: torch.Generator, gently: bool = False) -> tuple[Tensor, Tensor]:
+def disguise(mels: Sequence[Tensor], generator: torch.Generator, gently: bool = False) -> tuple[Tensor, Tensor]:
     """Log-mel [N, 6 + 8 T, 64] varied as by other voices and rooms, and where speech is in it, in tokens [N, 2].
 
     Speed, frequency axis (Jaitly and Hinton 2013), colour, loudness, a telephone's band, bands and times taken away
@@ -127,9 +127,9 @@ def disguised(mels: Sequence[Tensor], generator: torch.Generator, gently: bool =
     hiss = F.interpolate(HISS * torch.randn(n, 1, 4, generator=generator), MELS, mode="linear")
     if not gently:
         hums = torch.where(draw(0, 1) < HUM, draw(0.4, 2.0), torch.full((n, 1), SILENCE)) - draw(0.1, 0.6) * bin_
-        hiss = added(hiss, hums[:, None])
+        hiss = add_log_mels(hiss, hums[:, None])
     level = draw(QUIETEST, FAINT if gently else LOUDEST)[..., None]
-    mel = added(mel, level + hiss + 0.12 * torch.randn(size, generator=generator))
+    mel = add_log_mels(mel, level + hiss + 0.12 * torch.randn(size, generator=generator))
     return mel, torch.cat((before, before + took), 1) * TOKENS / FRAMES
 
 
@@ -143,7 +143,7 @@ def heard_once(data: Path | None, seed: int, size: str, holdout: str | None) -> 
 
 
 def mels_of(waves: Sequence[np.ndarray]) -> list[Tensor]:
-    """Log-mel [F, 64] of each sound float32 [S], with a Moment before it and two behind, as `disguised` takes them."""
+    """Log-mel [F, 64] of each sound float32 [S], with a Moment before it and two behind, as `disguise` takes them."""
     mels: list[Tensor] = []
     for start in range(0, len(waves), 50):
         some = waves[start : start + 50]
@@ -168,16 +168,16 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     counts = torch.full((len(logits),), logits.shape[1])
     words = torch.tensor([len(text.split()) for text in batch["texts"]])
     nats = (ctc(logits, counts, batch["texts"]) / words).clamp_max(50.0).mean().to(agent.device)
-    scalars, value = {"words by the arc": nats.detach()}, guided(logits, nats, batch)
+    scalars, value = {"words by the arc": nats.detach()}, guide_loss(logits, nats, batch)
     if WRITTEN_ARC in agent.heads:
         written: Any = agent.head(WRITTEN_ARC)(Tapped(tokens, here))
-        by_writing = missed(written, batch["texts"], counts)
-        value = value + guided(written.frames, by_writing, batch)
+        by_writing = nats_per_word(written, batch["texts"], counts)
+        value = value + guide_loss(written.frames, by_writing, batch)
         scalars["written by the arc"] = by_writing.detach()
     return value, scalars
 
 
-def guided(logits: Tensor, nats: Tensor, batch: Mapping[str, Any]) -> Tensor:
+def guide_loss(logits: Tensor, nats: Tensor, batch: Mapping[str, Any]) -> Tensor:
     """`nats` mixed with the cross-entropy of logits [N, L, W] against the flat start, as far as a batch is guided."""
     share = batch["guided"]
     if not share:
@@ -195,7 +195,7 @@ def flat_start(texts: Sequence[str], spans: Tensor, n: int, behind: float = 2.0)
     for row, text in enumerate(texts):
         begin, end = spans[row].tolist()
         letter = (end - begin) / (len(text) + 1)
-        for number, word in zip(numbered(text), text.split(), strict=True):
+        for number, word in zip(word_numbers(text), text.split(), strict=True):
             whole = (len(word) + 1) * letter
             targets[row][(at >= begin + 0.6 * whole) & (at < begin + whole + behind)] = number
             begin += whole

@@ -20,8 +20,8 @@ from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output, masked_mean
 from devmind.agent.taps import Tapped
 from stages.voice.arc import in_order
-from stages.voice.bodies import DEFAULT, attended, body
-from stages.voice.transcript import BLANK, KNOWN, ctc, numbered
+from stages.voice.bodies import DEFAULT, attend, body
+from stages.voice.transcript import BLANK, KNOWN, ctc, word_numbers
 
 HEARD = 64
 """Tokens that it looks back at: 3.2 s."""
@@ -74,7 +74,7 @@ class Written(Output):
         """The same of `targets` int64 [B, N]."""
         logits = self.by.foretold(*self.window(ends), letters[:, :-1])
         each = F.cross_entropy(logits.transpose(1, 2), letters[:, 1:], reduction="none")
-        return (each * counted(letters)).sum(1)
+        return (each * counting_words(letters)).sum(1)
 
     def mode(self) -> Tensor:
         """What is written at the end of each Moment, int64 [..., LONGEST]."""
@@ -176,8 +176,8 @@ class WrittenHead(Head):
         return torch.stack(letters, 1)
 
     def _layer(self, asked: Tensor, words: Tensor, before: Tensor | None, shown: Tensor, here: Tensor) -> Tensor:
-        asked = asked + attended(self.asks[0](self.norms[0](asked)), words, before)
-        looked = attended(self.asks[1](self.norms[1](asked)), shown, here[:, None, None])
+        asked = asked + attend(self.asks[0](self.norms[0](asked)), words, before)
+        looked = attend(self.asks[1](self.norms[1](asked)), shown, here[:, None, None])
         asked = asked + self.out(looked)
         return self.answer(asked + self.net(self.norms[2](asked)))
 
@@ -187,19 +187,19 @@ def targets(texts: Sequence[str]) -> Tensor:
 
     A text of more than LONGEST words is cut there.
     """
-    rows = [numbered(text)[:LONGEST] for text in texts]
+    rows = [word_numbers(text)[:LONGEST] for text in texts]
     most = max(map(len, rows), default=0)
     return torch.tensor([[BLANK, *row, *[BLANK] * (most + 1 - len(row))] for row in rows], dtype=torch.int64)
 
 
-def counted(letters: Tensor) -> Tensor:
+def counting_words(letters: Tensor) -> Tensor:
     """Which words after the first of `targets` count, bool [N, L - 1]: the text's own, and one end if there is room."""
     letters = letters[:, 1:]
     ended = (letters == BLANK).cumsum(1) > 1
     return ~ended & (torch.arange(letters.shape[1], device=letters.device) < LONGEST)
 
 
-def missed(written: Written, texts: Sequence[str], counts: Tensor) -> Tensor:
+def nats_per_word(written: Written, texts: Sequence[str], counts: Tensor) -> Tensor:
     """Nats a word of `texts` in the first `counts` [N] tokens of each row, written and by CTC."""
     words = torch.tensor([1 + len(text.split()) for text in texts])
     by_writing = (written.nats(texts, counts) / words.to(written.heard.device)).mean()

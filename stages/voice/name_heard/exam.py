@@ -22,15 +22,15 @@ from devmind.sessions.spoken import Clips, clips
 from devmind.sessions.written import Pictures, pictures, unmet_pictures
 from stages.voice.caregiver.speech import DIGITS
 from stages.voice.exhibits import wav
-from stages.voice.hear_words.exam import UNTAUGHT, untaught
+from stages.voice.hear_words.exam import UNTAUGHT, untrained_agent
 from stages.voice.moments import in_a_row
 from stages.voice.name_heard.head import PICTURES
 from stages.voice.name_heard.lesson import sources
-from stages.voice.name_heard.shown import Shown, as_batch, drawn, views
+from stages.voice.name_heard.shown import Shown, as_batch, draw_views, views
 from stages.voice.parts import NAMED
 from stages.voice.recogniser import Recogniser, with_changes
 from stages.voice.small_net import scores_by_small_net
-from stages.voice.utterances import Waves, heard, of_exam, spoken, where
+from stages.voice.utterances import Waves, of_exam, speech_of, utterance_names, where
 
 CAREGIVER, DIGIT = "name_heard/caregiver", "name_heard/digits"
 GATE = Gate([Threshold(CAREGIVER, 0.85), Threshold(DIGIT, 0.85, when_absent="skip")])
@@ -59,7 +59,7 @@ def examine(agent: Agent, context: Context) -> Exam:
 
 
 def _waves(some: Clips) -> tuple[np.ndarray, ...]:
-    return tuple(spoken(some, row) for row in range(len(some.labels)))
+    return tuple(speech_of(some, row) for row in range(len(some.labels)))
 
 
 def _of_others(all_clips: Clips, asked: Clips) -> Waves | None:
@@ -85,26 +85,27 @@ def _exam(
     speaker: str,
 ) -> Parts:
     known, unseen = unmet_pictures(pictures(context.data), agent.config.trained_on, context.seed)
-    of = drawn(numpy_rng(name, "exam", context.seed), unseen, digits)
+    of = draw_views(numpy_rng(name, "exam", context.seed), unseen, digits)
     sight = views(unseen.images[of.rows])
-    chosen = found(agent, waves, sight)
+    chosen = find_pictures(agent, waves, sight)
     right = chosen == of.which
     whose = f"spoken by {speaker} in voices" if name == CAREGIVER else f"speakers ({', '.join(sorted(set(voices)))})"
     measure = Measure(
-        name, "pictures found", right.astype(float), 1 / PICTURES, 1.0, rate=True, episodes=heard(list(waves)),
+        name, "pictures found", right.astype(float), 1 / PICTURES, 1.0, rate=True,
+        episodes=utterance_names(list(waves)),
         groups=np.unique(voices, return_inverse=True)[1],
         note=f"{whose} that no lesson had; pictures held out of {unseen.source}",
     )  # fmt: skip
     yield [measure]
     share = lambda which: float((which == of.which).mean())  # noqa: E731
-    floors = {UNTAUGHT: share(found(untaught(agent), waves, sight))}
+    floors = {UNTAUGHT: share(find_pictures(untrained_agent(agent), waves, sight))}
     floors[CLASSIFIERS] = share(_classified(others, known, waves, unseen.images[of.rows]))
     by_rule = _floors(others, known, waves, unseen.images[of.rows])
     floors |= {rule: share(which) for rule, which in by_rule.items()}
     # Every fourth question, because the clips of a speaker are sorted by digit.
     few = np.arange(0, len(waves), 4 if len(waves) > 32 else 1)
-    other = found(agent, [waves[i] for i in says_another(digits)[few].tolist()], sight[few])
-    blind = found(agent, [waves[i] for i in few.tolist()], torch.zeros_like(sight[few]))
+    other = find_pictures(agent, [waves[i] for i in says_another(digits)[few].tolist()], sight[few])
+    blind = find_pictures(agent, [waves[i] for i in few.tolist()], torch.zeros_like(sight[few]))
     rows = {"another name heard": float((other == of.which[few]).mean()),
             "nothing seen": float((blind == of.which[few]).mean())}  # fmt: skip
     yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(waves, sight, of, chosen))]
@@ -116,7 +117,7 @@ def says_another(digits: np.ndarray) -> np.ndarray:
     return behind[(digits[behind] != digits).argmax(0), np.arange(len(digits))]
 
 
-def found(agent: Agent, waves: Sequence[np.ndarray], sight: Tensor) -> np.ndarray:
+def find_pictures(agent: Agent, waves: Sequence[np.ndarray], sight: Tensor) -> np.ndarray:
     """The picture found in each of sights [N, 64, 64, 3] while a sound float32 [S] is heard, int64 [N]."""
     sound, counts = in_a_row(waves)
     parts = []

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
 from devmind.agent.taps import Tapped
-from stages.voice.bodies import since_begun
+from stages.voice.bodies import sums_so_far
 from stages.voice.ear import TOKENS
 
 PICTURES = 4
@@ -74,7 +74,7 @@ class NamedHead(Head):
         weight = (_MOST_WEIGHT * torch.tanh(self.weigh(heard) / _MOST_WEIGHT)).exp() * here
         sums = {"weight": weight.sum(-2), "mean": (weight * features).sum(-2)}
         most = features.amax(-2)
-        pooled = since_begun(sums, most, kept, at_once=features.ndim > 3)
+        pooled = sums_so_far(sums, most, kept, at_once=features.ndim > 3)
         mean = pooled["mean"] / pooled["weight"].clamp_min(1e-6)
         meant = F.normalize(self.means(torch.cat((mean, pooled["most"]), -1)), dim=-1)
         shown = F.normalize(self.sees(by_picture(tokens[..., TOKENS:, :])), dim=-1)

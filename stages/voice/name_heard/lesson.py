@@ -19,11 +19,11 @@ from devmind.seeding import numpy_rng, torch_generator
 from devmind.sessions.written import pictures, source_group, split_pictures
 from stages.voice import utterances
 from stages.voice.caregiver.speech import DIGITS, bank
-from stages.voice.moments import in_a_row, varied
-from stages.voice.name_heard.shown import as_batch, drawn, views
+from stages.voice.moments import in_a_row, vary_sound
+from stages.voice.name_heard.shown import as_batch, draw_views, views
 from stages.voice.one_head import HeadByMuon, head_lesson
 from stages.voice.parts import NAMED
-from stages.voice.utterances import Waves, alike, heard, where
+from stages.voice.utterances import Waves, alike, utterance_names, where
 
 STEPS = {"tiny": 8, "nursery": 600, "child": 2000, "adult": 6000}
 SPOKEN = by_size(800, tiny=24)
@@ -66,8 +66,8 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     index = alike(rng, len(texts), rows)
     sound, counts = in_a_row([np.pad(waves[i], (0, len(waves[i]) // 5)) for i in index])
     taught, _ = split_pictures(pictures(context.data), context.seed)
-    of = drawn(rng, taught, [DIGITS.index(texts[i]) for i in index])
-    batch = as_batch(varied(sound, generator), views(taught.images[of.rows], generator))
+    of = draw_views(rng, taught, [DIGITS.index(texts[i]) for i in index])
+    batch = as_batch(vary_sound(sound, generator), views(taught.images[of.rows], generator))
     return batch | {"counts": counts, "kinds": torch.from_numpy(of.kinds), "which": torch.from_numpy(of.which)}
 
 
@@ -90,7 +90,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     return missed + among.mean(), {"names": missed.detach(), "found": found}
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Names of utterances of lessons, before they are varied: int64 [about n]."""
     waves = [wave for known, _ in sources(*where(context)) for wave in known]
-    return heard(waves[:n])
+    return utterance_names(waves[:n])

@@ -35,7 +35,7 @@ class Shown:
     rows: np.ndarray
 
 
-def drawn(rng: np.random.Generator, of: Pictures, named: Sequence[int] | np.ndarray) -> Shown:
+def draw_views(rng: np.random.Generator, of: Pictures, named: Sequence[int] | np.ndarray) -> Shown:
     """Views in which one picture, at a random place, is of the kind `named`, and the others are of other kinds."""
     by_kind = {kind: np.flatnonzero(of.labels == kind) for kind in range(10)}
     kinds = np.stack([rng.permutation([kind for kind in range(10) if kind != one])[:PICTURES] for one in named])

@@ -20,14 +20,14 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from stages.voice.caregiver.aloud import VOICE
 from stages.voice.caregiver.speech import SPOKEN, Bank, bank, speaker
-from stages.voice.echo.exam import PAUSE_SAMPLES, repeated, stored
+from stages.voice.echo.exam import PAUSE_SAMPLES, repeat_sound, store_recogniser
 from stages.voice.exhibits import spectra, wav
-from stages.voice.hear_words.exam import UNTAUGHT, untaught
+from stages.voice.hear_words.exam import UNTAUGHT, untrained_agent
 from stages.voice.moments import in_a_row
 from stages.voice.parts import SAY
 from stages.voice.recogniser import Recogniser
-from stages.voice.say.lesson import Own, own_voice, pages, said_mel
-from stages.voice.utterances import heard
+from stages.voice.say.lesson import OwnWords, own_voice, pages, said_mel
+from stages.voice.utterances import utterance_names
 from stages.voice.vocoder import sound_of
 
 WORDS = "say/words"
@@ -44,30 +44,32 @@ def examine(agent: Agent, context: Context) -> Parts:
     """One value for each word in a manner: whether the recogniser understands it."""
     if SAY not in agent.heads:
         return
-    own, judge = asked(context), the_judge(context)
+    own, judge = exam_words(context), the_judge(context)
     words = np.array(own.texts)
-    sounds = said(agent, own)
+    sounds = say_words(agent, own)
     right = judge.named(sounds) == words
     note = (
         f"{len(set(words))} words, each at paces and pitches that no lesson had it at, learned from {speaker()}; "
-        f"{stored(context, 'say', judge)}"
+        f"{store_recogniser(context, 'say', judge)}"
     )
     measure = Measure(
         WORDS, "words understood", right.astype(float), 1 / len(SPOKEN), 1.0, rate=True,
-        episodes=heard(list(own.waves)), groups=np.unique(words, return_inverse=True)[1], note=note,
+        episodes=utterance_names(list(own.waves)), groups=np.unique(words, return_inverse=True)[1], note=note,
     )  # fmt: skip
     yield [measure]
     share = lambda waves: float((judge.named(waves) == words).mean())  # noqa: E731
-    floors = {UNTAUGHT: share(said(untaught(agent), own))}
-    rows = {OWN: share(own.waves), CODED: share(coded(agent, own.waves)), **_originals(context, judge)}
+    floors = {UNTAUGHT: share(say_words(untrained_agent(agent), own))}
+    rows = {OWN: share(own.waves), CODED: share(repeat_by_codec(agent, own.waves)), **_originals(context, judge)}
     yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(own, sounds, right))]
 
 
-def asked(context: Context) -> Own:
+def exam_words(context: Context) -> OwnWords:
     """The words of the exam: every word in a quarter of the manners, or as many as the configuration says."""
     own = own_voice(True)
     rows = np.linspace(0, len(own.texts) - 1, context.episodes(len(own.texts))).astype(int)
-    return Own(tuple(own.texts[i] for i in rows), own.manner[rows], tuple(own.waves[i] for i in rows), own.mel[rows])
+    return OwnWords(
+        tuple(own.texts[i] for i in rows), own.manner[rows], tuple(own.waves[i] for i in rows), own.mel[rows]
+    )
 
 
 def the_judge(context: Context) -> Recogniser:
@@ -92,7 +94,7 @@ def _originals(context: Context, judge: Recogniser) -> Mapping[str, float]:
     return {"originals of other voices": float((judge.named(others.waves) == np.array(others.texts)).mean())}
 
 
-def said(agent: Agent, own: Own) -> list[np.ndarray]:
+def say_words(agent: Agent, own: OwnWords) -> list[np.ndarray]:
     """Each of these words as the agent says it in its manner, as sound float32 [16000]."""
     sounds: list[np.ndarray] = []
     for rows in torch.arange(len(own.texts)).split(TOGETHER):
@@ -102,14 +104,14 @@ def said(agent: Agent, own: Own) -> list[np.ndarray]:
     return sounds
 
 
-def coded(agent: Agent, waves: Sequence[np.ndarray]) -> list[np.ndarray]:
+def repeat_by_codec(agent: Agent, waves: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Sounds as the codec alone repeats them."""
     sound, _ = in_a_row(waves)
-    mel: list[Tensor] = [repeated(agent, some)[1].cpu() for some in sound.split(TOGETHER)]
+    mel: list[Tensor] = [repeat_sound(agent, some)[1].cpu() for some in sound.split(TOGETHER)]
     return [wave for some in mel for wave in sound_of(some).numpy()]
 
 
-def _exhibits(own: Own, sounds: Sequence[np.ndarray], right: np.ndarray) -> tuple[Exhibit, ...]:
+def _exhibits(own: OwnWords, sounds: Sequence[np.ndarray], right: np.ndarray) -> tuple[Exhibit, ...]:
     """Two words that were understood and four that were not, behind the voice that the agent learned from."""
     pause, exhibits = np.zeros(PAUSE_SAMPLES, np.float32), list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:4]):

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output, masked_mean
 from devmind.agent.taps import Tapped
-from stages.voice.codec import SIZE, TOKENS, codes_of, quantised
+from stages.voice.codec import SIZE, TOKENS, codes_of, quantise
 
 MOMENTS = 10
 """Moments of a word, 1.0 s; the rest of them is silence."""
@@ -97,4 +97,4 @@ class SayHead(Head):
         )
         seen = seen.transpose(1, 2).flatten(-2)
         free = self.net(torch.cat((times, seen, page[:, None].expand_as(seen)), -1).mT).mT
-        return quantised(free).unflatten(1, (MOMENTS, TOKENS)).unflatten(0, lead)
+        return quantise(free).unflatten(1, (MOMENTS, TOKENS)).unflatten(0, lead)

@@ -28,7 +28,7 @@ from stages.voice.echo.lesson import decode
 from stages.voice.one_head import HeadByMuon, head_lesson
 from stages.voice.parts import SAY, TEXT
 from stages.voice.say.head import MANNER, MOMENTS
-from stages.voice.utterances import heard
+from stages.voice.utterances import utterance_names
 
 STEPS = {"tiny": 8, "nursery": 800, "child": 3000, "adult": 8000}
 PACES, PITCHES = (-1.0, -1 / 3, 1 / 3, 1.0), (-1.0, -1 / 3, 1 / 3, 1.0)
@@ -41,7 +41,7 @@ LEAD = TICK_SAMPLES // 4
 
 
 @dataclass(frozen=True)
-class Own:
+class OwnWords:
     """Words in the agent's own voice: texts [N]; manner float32 [N, 2]; waves float32 [S]; their mel [N, 80, 64]."""
 
     texts: tuple[str, ...]
@@ -71,7 +71,7 @@ def manners(left_out: bool) -> list[tuple[str, float, float]]:
 
 
 @lru_cache(maxsize=2)
-def own_voice(left_out: bool) -> Own:
+def own_voice(left_out: bool) -> OwnWords:
     """The words of lessons, or those of exams, in the agent's own voice."""
     utterances = manners(left_out)
     waves = spoken_so(utterances)
@@ -82,7 +82,7 @@ def own_voice(left_out: bool) -> Own:
     mel = torch.cat([frames(some) for some in sound.split(100)])[:, BEFORE:]
     assert mel.shape[1:] == (MOMENTS * FRAMES, MELS)
     manner = np.array([how for _, *how in utterances], np.float32)
-    return Own(tuple(word for word, *_ in utterances), manner, tuple(waves), mel)
+    return OwnWords(tuple(word for word, *_ in utterances), manner, tuple(waves), mel)
 
 
 def pages(words: Sequence[str]) -> dict[str, Any]:
@@ -124,6 +124,6 @@ def said_mel(agent: Agent, levels: Tensor) -> Tensor:
     return decode(agent, levels).flatten(1, 2)
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Utterances that lessons imitate: int64 [about n]."""
-    return heard(list(own_voice(False).waves[:n]))
+    return utterance_names(list(own_voice(False).waves[:n]))

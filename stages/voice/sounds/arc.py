@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
 from devmind.agent.taps import Tapped
-from stages.voice.bodies import since_begun
+from stages.voice.bodies import sums_so_far
 from stages.voice.ear import MEL, SCALE, SHIFT
 
 _MOST_WEIGHT = 4.0
@@ -72,7 +72,7 @@ class KindsHead(Head):
         weight = (_MOST_WEIGHT * torch.tanh(self.weigh(features) / _MOST_WEIGHT)).exp() * here
         sums = {"weight": weight, "mean": weight * features, "square": weight * features.square()}
         most = features * here
-        pooled = since_begun(sums, most, kept, at_once=features.ndim > 2)
+        pooled = sums_so_far(sums, most, kept, at_once=features.ndim > 2)
         total = pooled["weight"].clamp_min(1e-6)
         mean = pooled["mean"] / total
         spread = ((pooled["square"] / total - mean.square()).clamp_min(0.0) + _LEAST_VARIANCE).sqrt()

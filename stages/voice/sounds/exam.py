@@ -24,16 +24,16 @@ from devmind.errors import ExamError
 from devmind.seeding import numpy_rng
 from stages.voice.caregiver.speech import UNSEEN_PHRASES, bank
 from stages.voice.exhibits import spectra, wav
-from stages.voice.hear_words.exam import UNTAUGHT, untaught
+from stages.voice.hear_words.exam import UNTAUGHT, untrained_agent
 from stages.voice.moments import as_batch
 from stages.voice.parts import KINDS_ARC, KINDS_HEAD
 from stages.voice.sounds import strange
 from stages.voice.sounds.floors import named_by_network, statistics
 from stages.voice.sounds.kinds import KINDS, SPEECH, UNKNOWN
-from stages.voice.sounds.lesson import Taught, listened_to, long_enough, together
+from stages.voice.sounds.lesson import LessonSounds, listened_to, long_enough, together
 from stages.voice.sounds.readout import ALL_FOLDS, NETWORK, RIDGE, in_folds
-from stages.voice.sounds.recorded import Recorded, recorded, source_group
-from stages.voice.utterances import heard
+from stages.voice.sounds.recorded import Recorded, read_recordings, source_group
+from stages.voice.utterances import utterance_names
 
 ESC, NO_KIND = "sounds/esc10", "sounds/unknown"
 GATE = Gate([
@@ -58,7 +58,7 @@ class Questions:
 
 def examine(agent: Agent, context: Context) -> Exam:
     """Whether strange sounds are told from known ones; kinds of recordings too, if there are any."""
-    fresh, recordings = cache(lambda: untaught(agent)), recorded(context.data)
+    fresh, recordings = cache(lambda: untrained_agent(agent)), read_recordings(context.data)
     unseen = None if recordings is None else unmet(agent, recordings)
     exams = [_unknown(agent, fresh, unseen, context)]
     if recordings is not None and unseen is not None:
@@ -106,7 +106,7 @@ def _kinds(agent: Agent, fresh: Callable[[], Agent], recordings: Recorded, unsee
     chosen = likeliest(logits, offered)
     measure = Measure(
         ESC, "sounds named correctly", (chosen == asked.kinds).astype(float), 1 / len(offered), 1.0, rate=True,
-        episodes=heard(list(asked.waves)), groups=np.unique(asked.sources, return_inverse=True)[1],
+        episodes=utterance_names(list(asked.waves)), groups=np.unique(asked.sources, return_inverse=True)[1],
         reference="over three folds: ridge 0.583, a small convolutional network 0.667 (measured); the goal is 0.80",
         note=f"{len(set(asked.sources))} sources that no lesson had; the likeliest of {len(offered)} kinds; one fold of"
         f" three, so the interval is wide: {ALL_FOLDS} has all three",
@@ -175,7 +175,7 @@ def _unknown(agent: Agent, fresh: Callable[[], Agent], unseen: Recorded | None, 
     share = max(float(alien.mean()), 1 - float(alien.mean()))
     measure = Measure(
         NO_KIND, "known and unknown kinds told apart", ((says == UNKNOWN) == alien).astype(float), share, 1.0,
-        rate=True, episodes=heard(list(asked.waves)), groups=asked.groups,
+        rate=True, episodes=utterance_names(list(asked.waves)), groups=asked.groups,
         note=f"{int(alien.sum())} strangers (sirens, bells, organs; kinds that are not taught), "
         f"{int((asked.kinds == SPEECH).sum())} phrases, {int((asked.kinds > SPEECH).sum())} recordings of no lesson; "
         "no threshold: unknown is a kind that is taught",
@@ -196,7 +196,7 @@ def _unknown(agent: Agent, fresh: Callable[[], Agent], unseen: Recorded | None, 
     yield [replace(measure, floors=floors, rows=rows)]
 
 
-def _stranger_floors(taught: Taught, asked: Questions) -> dict[str, float]:
+def _stranger_floors(taught: LessonSounds, asked: Questions) -> dict[str, float]:
     """Ridge, fitted on the same sounds and kinds, unknown among them."""
     if len(set(taught.kinds)) < 2:
         return {}

@@ -27,14 +27,14 @@ from devmind.learners.gradient import gradient_lesson
 from devmind.moment import SOUND_RATE_HZ, TICK_SAMPLES
 from devmind.seeding import numpy_rng, torch_generator
 from stages.voice.caregiver.speech import TAUGHT_PHRASES, bank
-from stages.voice.ear import BEFORE, FRAMES, LEAD, MEL, MELS, TOKENS, added, frames
-from stages.voice.moments import as_batch, varied
+from stages.voice.ear import BEFORE, FRAMES, LEAD, MEL, MELS, TOKENS, add_log_mels, frames
+from stages.voice.moments import as_batch, vary_sound
 from stages.voice.parts import KINDS_ARC as ARC
 from stages.voice.parts import KINDS_HEAD as HEAD
 from stages.voice.sounds import strange
 from stages.voice.sounds.kinds import KINDS, SPEECH, UNKNOWN
-from stages.voice.sounds.recorded import SECONDS, groups, taught_recordings
-from stages.voice.utterances import heard
+from stages.voice.sounds.recorded import SECONDS, groups, recordings_of_lessons
+from stages.voice.utterances import utterance_names
 
 ARC_STEPS = {"tiny": 8, "nursery": 900, "child": 3000, "adult": 8000}
 STEPS = {"tiny": 8, "nursery": 500, "child": 2500, "adult": 8000}
@@ -52,7 +52,7 @@ SMOOTHED = 0.1
 
 
 @dataclass(frozen=True)
-class Taught:
+class LessonSounds:
     """The sounds of lessons: waves float32 [S], repeated to at least 5 s; kinds int64 [N], in KINDS; sources [N], of
     recordings their source, else "".
     """
@@ -65,10 +65,10 @@ class Taught:
         """The rows of a kind."""
         return np.flatnonzero(self.kinds == kind)
 
-    def without(self, sources: Collection[str]) -> Taught:
+    def without(self, sources: Collection[str]) -> LessonSounds:
         """The sounds of none of these sources."""
         rows = np.flatnonzero(~np.isin(self.sources, list(sources)))
-        return Taught(tuple(self.waves[at] for at in rows), self.kinds[rows], self.sources[rows])
+        return LessonSounds(tuple(self.waves[at] for at in rows), self.kinds[rows], self.sources[rows])
 
 
 def arc_lesson(context: Context) -> Lesson:
@@ -98,22 +98,22 @@ def trains(agent: Agent) -> tuple[str, ...]:
     return (f"heads.{HEAD}.",)
 
 
-def listened_to(context: Context) -> Taught:
+def listened_to(context: Context) -> LessonSounds:
     """The recordings of two folds, the caregiver's phrases and sounds of no kind."""
     return _listened_to(context.data, context.seed, context.config.size)
 
 
 @lru_cache(maxsize=2)
-def _listened_to(data: Path | None, seed: int, size: str) -> Taught:
+def _listened_to(data: Path | None, seed: int, size: str) -> LessonSounds:
     n, spoken = MADE[size], SPOKEN[size]
     rng = numpy_rng("sounds of no kind", seed)
-    waves = [strange.made(rng, SECONDS) for _ in range(n)]
+    waves = [strange.make_sound(rng, SECONDS) for _ in range(n)]
     waves += [long_enough(wave) for wave in bank("sounds", seed, spoken, TAUGHT_PHRASES, False).waves]
     kinds, sources = np.repeat([UNKNOWN, SPEECH], [n, spoken]), np.full(n + spoken, "")
-    if (known := taught_recordings(data, seed)) is not None:
+    if (known := recordings_of_lessons(data, seed)) is not None:
         waves += [long_enough(wave) for wave in known.waves]
         kinds, sources = np.concatenate((kinds, known.kinds)), np.concatenate((sources, known.sources))
-    return Taught(tuple(waves), kinds, sources)
+    return LessonSounds(tuple(waves), kinds, sources)
 
 
 @lru_cache(maxsize=2)
@@ -130,7 +130,7 @@ def long_enough(wave: np.ndarray, seconds: float = SECONDS) -> np.ndarray:
     return np.resize(np.concatenate((wave, pause)), n)
 
 
-def drawn(rng: np.random.Generator, clips: Taught, rows: int, share: float = UNKNOWN_SHARE) -> np.ndarray:
+def draw_clips(rng: np.random.Generator, clips: LessonSounds, rows: int, share: float = UNKNOWN_SHARE) -> np.ndarray:
     """Drawn rows of `clips`: a `share` of no kind, and all other kinds equally often, int64 [rows]."""
     kinds = [kind for kind in np.unique(clips.kinds) if kind != UNKNOWN]
     chosen = [UNKNOWN if rng.random() < share else int(rng.choice(kinds)) for _ in range(rows)]
@@ -148,7 +148,7 @@ def arc_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     where = (context.data, context.seed, context.config.size)
     rng, clips, mels = numpy_rng(context.seed, "sounds", update), _listened_to(*where), _heard_once(*where)
     n = LEAD + FRAMES * int(rng.integers(ARC_MOMENTS[0], ARC_MOMENTS[1]))
-    index = drawn(rng, clips, rows, UNKNOWN_SHARE / 2)  # `turned_round` makes as many again
+    index = draw_clips(rng, clips, rows, UNKNOWN_SHARE / 2)  # `turned_round` makes as many again
     mels_cut = []
     for row in index:
         whole = mels[row]
@@ -158,11 +158,11 @@ def arc_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
         cut = F.interpolate(whole[start : start + length].T[None], n, mode="linear")[0].T
         mels_cut.append(cut.roll(int(rng.integers(-3, 4)), 1))
     targets = F.one_hot(torch.from_numpy(clips.kinds[index]), len(KINDS)).float()
-    mel = disguised(torch.stack(mels_cut), torch_generator(context.seed, "sounds", update))
+    mel = disguise(torch.stack(mels_cut), torch_generator(context.seed, "sounds", update))
     return turned_round(mel, targets, rng)
 
 
-def disguised(mel: Tensor, generator: torch.Generator) -> Tensor:
+def disguise(mel: Tensor, generator: torch.Generator) -> Tensor:
     """Log-mel [N, F, 64] varied: coloured, louder or softer, with bands and times taken away, and with noise."""
     n, f = mel.shape[:2]
     draw = lambda low, high: low + (high - low) * torch.rand(n, 1, generator=generator)  # noqa: E731
@@ -173,7 +173,7 @@ def disguised(mel: Tensor, generator: torch.Generator) -> Tensor:
         hidden = (at >= start) & (at < start + draw(0, width) * (draw(0, 1) < share))
         mel = mel.masked_fill(hidden.unsqueeze(axis), SILENCE)
     noise = draw(-2.2, -1.2)[..., None] + 0.1 * torch.randn(mel.shape, generator=generator)
-    return added(mel, noise)
+    return add_log_mels(mel, noise)
 
 
 def turned_round(mel: Tensor, targets: Tensor, rng: np.random.Generator) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def turned_round(mel: Tensor, targets: Tensor, rng: np.random.Generator) -> dict
     order = torch.from_numpy(rng.permutation(rows))
     # In amplitudes the louder has 1 - share.
     level = (share / (1.0 - share)).clamp_min(1e-3).log10()[:, None, None]
-    mixed = added(mel, mel[order] + level)
+    mixed = add_log_mels(mel, mel[order] + level)
     weight = share[:, None]
     return {"mel": mixed, "wanted": (1.0 - weight) * targets + weight * targets[order]}
 
@@ -201,11 +201,11 @@ def arc_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, 
     here = torch.ones_like(nothing[..., 0], dtype=torch.bool)
     output: Any = agent.head(ARC)(Tapped(nothing, here, {MEL: moments}))
     targets = batch["wanted"].to(agent.device)[:, None].expand_as(output.logits)
-    value = missed(output.logits[:, 5:], targets[:, 5:])
+    value = smoothed_cross_entropy(output.logits[:, 5:], targets[:, 5:])
     return value, {"kinds by the arc": value.detach()}
 
 
-def missed(logits: Tensor, targets: Tensor) -> Tensor:
+def smoothed_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     """Cross-entropy of logits [..., K] with smoothed shares [..., K]."""
     smooth = (1.0 - SMOOTHED) * targets + SMOOTHED / targets.shape[-1]
     return -(smooth * logits.log_softmax(-1)).sum(-1).mean()
@@ -214,14 +214,14 @@ def missed(logits: Tensor, targets: Tensor) -> Tensor:
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """`rows` pieces of 2 s as sound, varied, each of one kind."""
     rng, clips = numpy_rng(context.seed, "kinds", update), listened_to(context)
-    n, index = TRUNK_MOMENTS * TICK_SAMPLES, drawn(rng, clips, rows)
+    n, index = TRUNK_MOMENTS * TICK_SAMPLES, draw_clips(rng, clips, rows)
     waves = []
     for row in index:
         whole = clips.waves[row]
         energy = np.square(whole).reshape(-1, TICK_SAMPLES).sum(1)
         start = piece(rng, energy, TRUNK_MOMENTS) * TICK_SAMPLES
         waves.append(np.ascontiguousarray(whole[start : start + n]))
-    sound = varied(torch.from_numpy(np.stack(waves)), torch_generator(context.seed, "kinds", update))
+    sound = vary_sound(torch.from_numpy(np.stack(waves)), torch_generator(context.seed, "kinds", update))
     return as_batch(sound) | {"kinds": torch.from_numpy(clips.kinds[index])}
 
 
@@ -231,7 +231,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     outputs = agent(dict(batch), [HEAD, ARC])
     logits = together(outputs[HEAD].numbers())
     targets = F.one_hot(batch["kinds"].to(agent.device), len(KINDS)).float()
-    own = missed(logits, targets)
+    own = smoothed_cross_entropy(logits, targets)
     teacher = outputs[ARC].numbers()[:, -1].detach().softmax(-1)
     apart = -(teacher * logits.log_softmax(-1)).sum(-1).mean()
     return own + apart, {"kinds": own.detach(), "apart from the arc": apart.detach()}
@@ -242,6 +242,6 @@ def together(logits: Tensor) -> Tensor:
     return logits.mean(1)
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Names of sounds of lessons, before they are varied: int64 [about n]."""
-    return heard(list(listened_to(context).waves[-n:]))
+    return utterance_names(list(listened_to(context).waves[-n:]))

@@ -23,7 +23,7 @@ from stages.voice.parts import LISTEN, SOUND
 from stages.voice.sounds.floors import named_by_network, statistics
 from stages.voice.sounds.kinds import UNKNOWN
 from stages.voice.sounds.recorded import FOLDS, Recorded, folds
-from stages.voice.utterances import heard
+from stages.voice.utterances import utterance_names
 
 ALL_FOLDS = "sounds/folds"
 EARS, TRUNK = "tokens of both ears", "the trunk's features of the older ear"
@@ -90,7 +90,7 @@ def in_folds(agent: Agent, fresh: Callable[[], Agent], recordings: Recorded, unt
     right = by_ridge(own[EARS], kinds, fold) == kinds
     measure = Measure(
         ALL_FOLDS, "sounds named correctly", right.astype(float), 1 / len(np.unique(kinds)), 1.0, rate=True,
-        episodes=heard(list(asked.waves)), groups=np.unique(asked.sources, return_inverse=True)[1],
+        episodes=utterance_names(list(asked.waves)), groups=np.unique(asked.sources, return_inverse=True)[1],
         reference="ridge 0.583, a small convolutional network 0.667 of 60 (measured); the goal is 0.80",
         note=f"{len(set(asked.sources))} sources in {FOLDS} folds; a closed-form read-out on {EARS}, which no lesson "
         "teaches by recorded sounds, fitted once for each fold on the others",

@@ -47,7 +47,7 @@ class Recorded:
 
 
 @lru_cache(maxsize=2)
-def recorded(data: Path | None) -> Recorded | None:
+def read_recordings(data: Path | None) -> Recorded | None:
     """All recordings of the folder of at least a Moment; None if it has none of a kind in KINDS."""
     files = data_files(data, "sounds/*/*/*.wav")
     read = [(path, wave) for path in files if len(wave := _read(path)) >= TICK_SAMPLES]
@@ -101,13 +101,13 @@ def source_group(source: str) -> str:
 
 def lesson_recordings(context: Context) -> Recorded | None:
     """Recordings of known kinds in two of the folds; the third, by seed, is held out. None without recordings."""
-    return taught_recordings(context.data, context.seed)
+    return recordings_of_lessons(context.data, context.seed)
 
 
 @lru_cache(maxsize=2)
-def taught_recordings(data: Path | None, seed: int) -> Recorded | None:
+def recordings_of_lessons(data: Path | None, seed: int) -> Recorded | None:
     """The same of a folder and a seed."""
-    recordings = recorded(data)
+    recordings = read_recordings(data)
     if recordings is None:
         return None
     found = recordings.take((folds(recordings) != seed % FOLDS) & (recordings.kinds != UNKNOWN))

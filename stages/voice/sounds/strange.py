@@ -14,7 +14,7 @@ from devmind.moment import SOUND_RATE_HZ
 PEAK = 0.3
 
 
-def made(rng: np.random.Generator, seconds: float) -> np.ndarray:
+def make_sound(rng: np.random.Generator, seconds: float) -> np.ndarray:
     """One such sound, float32 [S], of two layers half of the time."""
     n = round(seconds * SOUND_RATE_HZ)
     wave = _layer(rng, n)

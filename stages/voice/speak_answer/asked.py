@@ -153,7 +153,9 @@ def scenes(context: Context, seeds: np.ndarray, asked: Sequence[Question], of: S
     """For each question a room of `seeds` int64 [N] with things of the pairs `of`, such that answers are about equally
     frequent.
     """
-    drawn = [_drawn(numpy_rng("speak_answer", seed), one, of) for seed, one in zip(seeds.tolist(), asked, strict=True)]
+    drawn = [
+        _draw_scene(numpy_rng("speak_answer", seed), one, of) for seed, one in zip(seeds.tolist(), asked, strict=True)
+    ]
     pairs, cells, answers = (np.stack(each) for each in zip(*drawn, strict=True))
     world = context.make_world("nursery", LEVEL, seeds)
     state = put_in_cells(world.state(), seeds, pairs[..., 0], pairs[..., 1], cells)
@@ -168,7 +170,9 @@ def scenes(context: Context, seeds: np.ndarray, asked: Sequence[Question], of: S
     return Scenes(tuple(asked), answers, sight, meant, things)
 
 
-def _drawn(rng: np.random.Generator, question: Question, of: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray, np.int64]:
+def _draw_scene(
+    rng: np.random.Generator, question: Question, of: Sequence[Pair]
+) -> tuple[np.ndarray, np.ndarray, np.int64]:
     """Different pairs int64 [MOST, 2], their cells [MOST], -1 for those that are not there, and the answer.
 
     An answer is drawn, and then scenes until it is true; after TRIES scenes another answer is drawn.

@@ -14,7 +14,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
-from devmind.agent.writing import answered
+from devmind.agent.writing import answer_questions
 from stages.voice.caregiver.speech import SPOKEN
 from stages.voice.hear_words.exam import frames_of
 from stages.voice.parts import SAY, SIGHT, TEXT, WORDS
@@ -51,7 +51,7 @@ def written_answers(agent: Agent, texts: Sequence[str], sight: np.ndarray) -> li
     replies = list[str]()
     for rows in np.array_split(np.arange(len(texts)), -(-len(texts) // TOGETHER)):
         senses = {SIGHT: sight[rows], TEXT: [f"{texts[row]}?" for row in rows]}
-        replies += answered(agent, collate_tick(senses, np.ones(len(rows), bool)), LONGEST)[0]
+        replies += answer_questions(agent, collate_tick(senses, np.ones(len(rows), bool)), LONGEST)[0]
     known_words = ([word for word in text.strip(" .?").split() if word in SPOKEN] for text in replies)
     return [words[-1] if words else "" for words in known_words]
 

@@ -26,9 +26,9 @@ from devmind.moment import TICK_SAMPLES
 from devmind.seeding import exam_seeds, lesson_seeds
 from stages.voice.abilities.spoken_answers import PAGE, ask
 from stages.voice.caregiver.speech import bank
-from stages.voice.echo.exam import PAUSE_SAMPLES, stored
+from stages.voice.echo.exam import PAUSE_SAMPLES, store_recogniser
 from stages.voice.exhibits import wav
-from stages.voice.hear_words.exam import UNTAUGHT, untaught
+from stages.voice.hear_words.exam import UNTAUGHT, untrained_agent
 from stages.voice.moments import in_a_row
 from stages.voice.parts import REPLIES, REPLY, SIGHT, SOUND, TEXT
 from stages.voice.recogniser import Recogniser
@@ -69,7 +69,7 @@ TOGETHER = 25
 
 
 @dataclass(frozen=True)
-class Asked:
+class SpokenQuestions:
     """N questions: waves float32 [S] each, voices [N], and what is in view."""
 
     waves: tuple[np.ndarray, ...]
@@ -77,9 +77,9 @@ class Asked:
     shown: Scenes
     speaker: str
 
-    def rows(self, n: int) -> Asked:
+    def rows(self, n: int) -> SpokenQuestions:
         """The first `n` of them."""
-        return Asked(self.waves[:n], self.voices[:n], self.shown.first(n), self.speaker)
+        return SpokenQuestions(self.waves[:n], self.voices[:n], self.shown.first(n), self.speaker)
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,13 @@ def examine(agent: Agent, context: Context) -> Parts:
     """One value a question: whether the recogniser understands the true answer."""
     if REPLIES not in agent.heads:
         return
-    whole, judge = asked(context, "speak_answer exam", questions(TAUGHT), TAUGHT), the_judge(context)
+    whole, judge = ask_questions(context, "speak_answer exam", questions(TAUGHT), TAUGHT), the_judge(context)
     some = whole.rows(context.episodes(QUESTIONS))
-    reply = replied(agent, some)
-    right = understood(judge, reply.sounds, some)
+    reply = reply_to(agent, some)
+    right = is_understood(judge, reply.sounds, some)
     note = (
         f"questions of {len(BY_TEXT)} that lessons ask, spoken by {some.speaker} in voices of no lesson, about scenes "
-        f"never seen; {stored(context, 'speak_answer', judge)}"
+        f"never seen; {store_recogniser(context, 'speak_answer', judge)}"
     )
     measure = Measure(
         SCENES, "answers understood", right, 1 / len(ANSWERS), 1.0, rate=True, note=note,
@@ -114,24 +114,26 @@ def examine(agent: Agent, context: Context) -> Parts:
     yield [replace(measure, floors=floors, rows=rows, exhibits=_exhibits(some, reply, right))]
 
 
-def asked(
+def ask_questions(
     context: Context, name: str, questions_asked: Sequence[Question], of: Sequence[Pair], n: int = QUESTIONS
-) -> Asked:
+) -> SpokenQuestions:
     """Questions of `questions_asked`, drawn by name, each about a scene with things of the pairs `of`."""
     n, by_text = context.scaled(n), {question.text: question for question in questions_asked}
     speech = bank(name, context.seed, n, tuple(by_text), True)
     shown = scenes(context, exam_seeds(n, context.seed, name), [by_text[text] for text in speech.texts], of)
-    return Asked(speech.waves, np.array(speech.voices), shown, speech.speaker)
+    return SpokenQuestions(speech.waves, np.array(speech.voices), shown, speech.speaker)
 
 
-def remarked(context: Context, some: Asked) -> Asked:
+def with_remarks(context: Context, some: SpokenQuestions) -> SpokenQuestions:
     """Utterances that ask nothing, in voices of exams, in place of the first quarter of these questions."""
     few = some.rows(max(8, len(some.waves) // 4))
     speech = bank("speak_answer remarks", context.seed, len(few.waves), STRANGE_REMARKS, True)
     return replace(few, waves=speech.waves, voices=np.array(speech.voices))
 
 
-def replied(agent: Agent, some: Asked, silenced: bool = False, hidden: bool = False, meanwhile: bool = False) -> Reply:
+def reply_to(
+    agent: Agent, some: SpokenQuestions, silenced: bool = False, hidden: bool = False, meanwhile: bool = False
+) -> Reply:
     """The agent's answer to each question, by the head and the code that a life uses.
 
     Args:
@@ -177,15 +179,15 @@ def as_batch(sound: Tensor, sight: Tensor, meanwhile: bool = False) -> dict[str,
     return batch
 
 
-def understood(judge: Recogniser, sounds: Sequence[np.ndarray], some: Asked) -> np.ndarray:
+def is_understood(judge: Recogniser, sounds: Sequence[np.ndarray], some: SpokenQuestions) -> np.ndarray:
     """Whether each sound is understood as the true answer, 0 or 1, float64 [N]."""
     return (judge.named(sounds) == some.shown.words).astype(float)
 
 
-def _floors(agent: Agent, context: Context, judge: Recogniser, some: Asked) -> Mapping[str, float]:
+def _floors(agent: Agent, context: Context, judge: Recogniser, some: SpokenQuestions) -> Mapping[str, float]:
     """Baselines: an untaught agent, the cascade, and the question alone."""
-    share = lambda sounds: float(understood(judge, sounds, some).mean())  # noqa: E731
-    floors = {UNTAUGHT: share(replied(untaught(agent), some).sounds)}
+    share = lambda sounds: float(is_understood(judge, sounds, some).mean())  # noqa: E731
+    floors = {UNTAUGHT: share(reply_to(untrained_agent(agent), some).sounds)}
     if is_whole(agent):
         floors[CASCADE] = share(cascade(agent, some.waves, some.shown.sight))
     common = _commonest(context)
@@ -207,22 +209,22 @@ def _commonest(context: Context) -> Mapping[str, str]:
 
 
 def _rows(
-    agent: Agent, context: Context, judge: Recogniser, some: Asked, right: np.ndarray, reply: Reply
+    agent: Agent, context: Context, judge: Recogniser, some: SpokenQuestions, right: np.ndarray, reply: Reply
 ) -> Mapping[str, float]:
     """Rows: by kind of question, and a quarter of the questions under changes."""
     kinds = np.array([KINDS[question.kind] for question in some.shown.questions])
     rows = {f"asked for {kind}": float(right[kinds == kind].mean()) for kind in KINDS if (kinds == kind).any()}
     rows[MEANT] = float((reply.meant == some.shown.words).mean())
-    rows[MISTAKEN] = float((replied(agent, remarked(context, some)).meant != NO_ANSWER).mean())
+    rows[MISTAKEN] = float((reply_to(agent, with_remarks(context, some)).meant != NO_ANSWER).mean())
     few = some.rows(max(8, len(some.waves) // 4))
-    share = lambda sounds, of: float(understood(judge, sounds, of).mean())  # noqa: E731
+    share = lambda sounds, of: float(is_understood(judge, sounds, of).mean())  # noqa: E731
     changes: tuple[tuple[str, dict[str, bool]], ...] = (
         (SILENCED, {"silenced": True}), (HIDDEN, {"hidden": True}), (MEANWHILE, {"meanwhile": True}),
     )  # fmt: skip
-    rows |= {name: share(replied(agent, few, **change).sounds, few) for name, change in changes}
+    rows |= {name: share(reply_to(agent, few, **change).sounds, few) for name, change in changes}
     every = [question for question in questions(HELD_OUT) if question.text not in BY_TEXT]
-    others = asked(context, "speak_answer pairs", every, PAIRS, QUESTIONS // 4)
-    rows[STRANGE] = share(replied(agent, others).sounds, others)
+    others = ask_questions(context, "speak_answer pairs", every, PAIRS, QUESTIONS // 4)
+    rows[STRANGE] = share(reply_to(agent, others).sounds, others)
     if is_whole(agent):
         words = written_answers(agent, few.shown.texts, few.shown.sight)
         rows[TOLD] = share(said_aloud(agent, words), few)
@@ -232,7 +234,7 @@ def _rows(
     return rows
 
 
-def _exhibits(some: Asked, reply: Reply, right: np.ndarray) -> tuple[Exhibit, ...]:
+def _exhibits(some: SpokenQuestions, reply: Reply, right: np.ndarray) -> tuple[Exhibit, ...]:
     """Two answers that were understood and four that were not: question, answer and view."""
     pause, exhibits = np.zeros(PAUSE_SAMPLES, np.float32), list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(right == 0)[:4]):

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from devmind.agent.encoders import mlp
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
-from devmind.agent.rows import chosen
+from devmind.agent.rows import where_rows
 from devmind.agent.taps import Tapped
 from stages.voice.arc import in_order, in_time
-from stages.voice.bodies import body, since_begun
-from stages.voice.codec import SIZE, TOKENS, codes_of, quantised
+from stages.voice.bodies import body, sums_so_far
+from stages.voice.codec import SIZE, TOKENS, codes_of, quantise
 from stages.voice.ear import TOKENS as HEARD
 from stages.voice.say.head import MANNER, MOMENTS
 
@@ -148,13 +148,13 @@ class ReplyHead(Head):
         features, arc = self.memory.over(row, kept)
         if len(lead) < 3:  # in a tick in which a row sees something and hears nothing, its body waits
             before = None if kept is None else {name: kept[name] for name in arc}
-            arc = chosen(here[..., 0].any(-1), arc, before)
+            arc = where_rows(here[..., 0].any(-1), arc, before)
         heard = in_time(features, places).unflatten(1, lead[1:])
         features = torch.relu(self.hear(heard)) * here
         weight = (_MOST_WEIGHT * torch.tanh(self.weigh(heard) / _MOST_WEIGHT)).exp() * here
         each = weight.repeat_interleave(self.inlet.width // GROUPS, -1)
         sums = {"weight": weight.sum(-2), "mean": (each * features).sum(-2)}
-        return since_begun(sums, features.amax(-2), kept, at_once=features.ndim > 3), arc
+        return sums_so_far(sums, features.amax(-2), kept, at_once=features.ndim > 3), arc
 
     def _look(self, meant: Tensor, tapped: Tapped) -> tuple[Tensor, Tensor]:
         """Logits [..., 64] of looking at each cell, and the sum of what is seen there, [..., D]; zeros if nothing."""
@@ -174,4 +174,4 @@ class ReplyHead(Head):
         how = self.words.new_zeros(*words.shape, MANNER) if manner is None else manner
         said = (self.words[words] + self.manner(how)).flatten(0, -2)[:, None].expand(-1, len(self.times), -1)
         free = self.net(torch.cat((self.times + said, said), -1).mT).mT
-        return quantised(free).unflatten(1, (MOMENTS, TOKENS)).unflatten(0, words.shape)
+        return quantise(free).unflatten(1, (MOMENTS, TOKENS)).unflatten(0, words.shape)

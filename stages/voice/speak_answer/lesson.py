@@ -32,7 +32,7 @@ from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
 from stages.voice.abilities.spoken_answers import PAGE
 from stages.voice.caregiver.speech import Bank, bank
 from stages.voice.ear import EarEncoder
-from stages.voice.hear_words.listen import disguised, mels_of
+from stages.voice.hear_words.listen import disguise, mels_of
 from stages.voice.one_head import HeadByMuon, head_lesson
 from stages.voice.parts import DETAIL, LISTEN, REPLIES, SIGHT, TEXT
 from stages.voice.say.head import MANNER
@@ -47,7 +47,7 @@ from stages.voice.speak_answer.asked import (
     questions,
     scenes,
 )
-from stages.voice.utterances import alike, heard
+from stages.voice.utterances import alike, utterance_names
 
 STEPS = {"tiny": 8, "nursery": 1000, "child": 4000, "adult": 10_000}
 ROWS = 32
@@ -71,14 +71,14 @@ def lesson(context: Context) -> Lesson:
 
 
 @lru_cache(maxsize=2)
-def spoken(seed: int, size: str) -> Bank:
+def spoken_questions(seed: int, size: str) -> Bank:
     """Questions of lessons in voices of lessons, sorted by length."""
     speech = bank("answers", seed, SPOKEN[size], tuple(BY_TEXT), False)
     return speech.take(np.argsort([len(wave) for wave in speech.waves], kind="stable"))
 
 
 @lru_cache(maxsize=2)
-def remarked(seed: int, size: str) -> Bank:
+def spoken_remarks(seed: int, size: str) -> Bank:
     """Utterances that ask nothing, in voices of lessons."""
     return bank("answers to nothing", seed, SPOKEN[size] // SPOKEN_A_QUESTION, NO_QUESTIONS, False)
 
@@ -92,7 +92,7 @@ def heard_once(seed: int, size: str) -> tuple[tuple[Tensor, ...], tuple[Tensor, 
     """Log-mel [F, 64] of each question of lessons and of each utterance that asks nothing, with a Moment before it and
     two behind, computed once.
     """
-    return tuple(mels_of(spoken(seed, size).waves)), tuple(mels_of(remarked(seed, size).waves))
+    return tuple(mels_of(spoken_questions(seed, size).waves)), tuple(mels_of(spoken_remarks(seed, size).waves))
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
@@ -103,13 +103,13 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
         questions (`targets_of`).
     """
     rng, generator = numpy_rng(context.seed, "answers", update), torch_generator(context.seed, "answers", update)
-    every = spoken(context.seed, context.config.size)
+    every = spoken_questions(context.seed, context.config.size)
     mels, others = heard_once(context.seed, context.config.size)
     count = rows - rows // ASK_NOTHING
     at, beside = alike(rng, len(mels), count), rng.integers(len(others), size=rows - count)
     asked = [BY_TEXT[every.texts[i]] for i in (*at, *rng.integers(len(mels), size=rows - count))]
     shown = scenes(context, lesson_seeds(rows, context.seed, "answers", update), asked, TAUGHT)
-    mel, _ = disguised([*(mels[i] for i in at), *(others[i] for i in beside)], generator)
+    mel, _ = disguise([*(mels[i] for i in at), *(others[i] for i in beside)], generator)
     heard = {"heard": mel, "sight": torch.from_numpy(shown.sight), "question": torch.arange(rows) < count}
     return heard | targets_of(shown.first(count), rng)
 
@@ -140,7 +140,7 @@ def _takes() -> Mapping[str, Sequence[int]]:
     return {word: rows[word] for word in ANSWERS}
 
 
-def perceived(agent: Agent, batch: Mapping[str, Any]) -> Tapped:
+def perceive_batch(agent: Agent, batch: Mapping[str, Any]) -> Tapped:
     """What the head reads of a batch of the lesson, without gradients."""
     ear, page = agent.encoder(LISTEN), torch.tensor([BEGIN, *PAGE.encode()])
     assert isinstance(ear, EarEncoder)
@@ -161,7 +161,7 @@ def perceived(agent: Agent, batch: Mapping[str, Any]) -> Tapped:
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """`reply_loss` of a whole batch."""
-    return reply_loss(agent, agent.head(REPLIES).at_the_end(perceived(agent, batch)), batch)  # type: ignore[operator]
+    return reply_loss(agent, agent.head(REPLIES).at_the_end(perceive_batch(agent, batch)), batch)  # type: ignore[operator]
 
 
 def reply_loss(agent: Agent, output: Any, targets: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -192,12 +192,12 @@ def reply_loss(agent: Agent, output: Any, targets: Mapping[str, Any]) -> tuple[T
 
 def identity(waves: Sequence[np.ndarray], sight: np.ndarray) -> np.ndarray:
     """Names of questions asked as sounds float32 [S] about pictures uint8 [N, 64, 64, 3], int64 [N]."""
-    return identities({"heard": heard(list(waves)), "sight": sight})
+    return identities({"heard": utterance_names(list(waves)), "sight": sight})
 
 
-def taught(context: Context, n: int) -> np.ndarray:
+def lesson_episodes(context: Context, n: int) -> np.ndarray:
     """Questions, before they are varied, with scenes of lessons: int64 [n]."""
-    every, identities_of_parts = spoken(context.seed, context.config.size), list[np.ndarray]()
+    every, identities_of_parts = spoken_questions(context.seed, context.config.size), list[np.ndarray]()
     for part in np.array_split(lesson_seeds(n, context.seed, "answers", "episodes"), -(-n // 500)):
         speech = every.take(numpy_rng(context.seed, "answers", "episodes").integers(len(every.texts), size=len(part)))
         shown = scenes(context, part, [BY_TEXT[text] for text in speech.texts], TAUGHT)

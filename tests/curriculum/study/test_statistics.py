@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from devmind.curriculum.exam import expanded
+from devmind.curriculum.exam import bootstrap_percentiles
 from devmind.curriculum.study.statistics import (
+    compare_paired,
     detectable,
     holm,
     interquartile_mean,
     iqm_interval,
     p_value,
-    paired,
     t_half_width,
 )
 
@@ -22,25 +22,25 @@ OTHER = [0.6, 0.7, 0.65, 0.6, 0.65]
 
 
 def test_comparison_is_paired_by_seed():
-    told = paired(ONE, OTHER, "x", alpha=0.05, power=0.8)
+    told = compare_paired(ONE, OTHER, "x", alpha=0.05, power=0.8)
     assert told.difference == pytest.approx(0.2)
     assert told.p == pytest.approx(stats.ttest_rel(ONE, OTHER).pvalue)
     assert told.low < 0.2 < told.high
-    turned = paired(ONE, OTHER[::-1], "x", alpha=0.05, power=0.8)
+    turned = compare_paired(ONE, OTHER[::-1], "x", alpha=0.05, power=0.8)
     assert turned.difference == pytest.approx(told.difference)
     assert turned.p != pytest.approx(told.p), "which seed a score is of must count"
 
 
 def test_comparison_handles_swapped_arms_and_errors():
-    there, back = (paired(*arms, "x", alpha=0.05, power=0.8) for arms in ((ONE, OTHER), (OTHER, ONE)))
+    there, back = (compare_paired(*arms, "x", alpha=0.05, power=0.8) for arms in ((ONE, OTHER), (OTHER, ONE)))
     assert (back.difference, back.low, back.high) == pytest.approx((-there.difference, -there.high, -there.low))
-    errors = paired(ONE, OTHER, "x", alpha=0.05, power=0.8, higher_is_better=False)
+    errors = compare_paired(ONE, OTHER, "x", alpha=0.05, power=0.8, higher_is_better=False)
     assert errors.difference == pytest.approx(-0.2)
     assert errors.iqm == pytest.approx(-there.iqm)
 
 
 def test_interval_of_a_difference_is_that_of_the_test_that_gives_p():
-    told = paired(ONE, OTHER, "x", alpha=0.05, power=0.8)
+    told = compare_paired(ONE, OTHER, "x", alpha=0.05, power=0.8)
     assert (told.low, told.high) == pytest.approx(tuple(stats.ttest_rel(ONE, OTHER).confidence_interval()))
 
 
@@ -55,16 +55,16 @@ def test_interval_over_few_seeds_keeps_its_level():
 def test_bootstrap_of_interquartile_means_resamples_seeds_and_widens_for_few():
     values = np.array(ONE)
     means = np.array([interquartile_mean(values[list(at)]) for at in np.ndindex(5, 5, 5, 5, 5)])  # all resamples
-    wanted = np.quantile(means, expanded(5))
+    wanted = np.quantile(means, bootstrap_percentiles(5))
     assert iqm_interval(ONE, "x") == pytest.approx(wanted, abs=0.011)
     plain = np.quantile(means, (0.025, 0.975))
     assert wanted[0] < plain[0] - 0.011
-    told = paired(ONE, OTHER, "x", alpha=0.05, power=0.8)
+    told = compare_paired(ONE, OTHER, "x", alpha=0.05, power=0.8)
     other = np.array(OTHER)
     apart = [
         interquartile_mean(values[list(at)]) - interquartile_mean(other[list(at)]) for at in np.ndindex(5, 5, 5, 5, 5)
     ]
-    assert (told.iqm_low, told.iqm_high) == pytest.approx(np.quantile(apart, expanded(5)), abs=0.011)
+    assert (told.iqm_low, told.iqm_high) == pytest.approx(np.quantile(apart, bootstrap_percentiles(5)), abs=0.011)
 
 
 def test_interquartile_mean_uses_the_middle_half():

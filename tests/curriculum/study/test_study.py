@@ -19,7 +19,7 @@ from devmind.curriculum import runner, stage_run
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.study import arms, course, gathering, run
 from devmind.curriculum.study.arms import plan
-from devmind.curriculum.study.file import read
+from devmind.curriculum.study.file import load_study
 from devmind.curriculum.study.gathering import close
 from devmind.curriculum.study.run import StudyRun
 from devmind.curriculum.teaching import Interrupted
@@ -69,7 +69,7 @@ def written(folder: Path, **changes: object) -> Path:
 
 
 def study_of(folder: Path, seeds=(0, 1, 2), **changes: object) -> StudyRun:
-    return StudyRun(read(written(folder, **changes)), seeds, folder / "out", "devmind study lit.yaml --seeds 0-2")
+    return StudyRun(load_study(written(folder, **changes)), seeds, folder / "out", "devmind study lit.yaml --seeds 0-2")
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def test_study_examines_only_outcomes_at_the_end_of_an_arm(made):
 
 def test_skill_with_two_outcomes_is_examined_once(tmp_path):
     asked = [FILE["primary"] | {"outcome": f"later-lit/{part}"} for part in ("seen", "heard")]
-    made = plan(read(written(tmp_path, primary=asked[0], secondary=asked[1:])))
+    made = plan(load_study(written(tmp_path, primary=asked[0], secondary=asked[1:])))
     assert [skill.name for skill in made.examined(made.legs["later"])] == ["later-lit"]
 
 
@@ -330,7 +330,7 @@ PRIMARY = FILE["primary"]
 )
 def test_inconsistent_study_file_is_refused_with_a_clear_error(tmp_path, changes, sentence):
     with pytest.raises(ConfigError, match=sentence):
-        plan(read(written(tmp_path, **changes)))
+        plan(load_study(written(tmp_path, **changes)))
 
 
 def test_one_seed_is_refused(tmp_path):
@@ -343,9 +343,9 @@ def test_one_seed_is_refused(tmp_path):
 def test_file_that_is_no_study_is_refused_with_a_clear_error(tmp_path, text):
     (tmp_path / "bad.yaml").write_text(text)
     with pytest.raises(ConfigError, match=r"study '.*bad\.yaml'"):
-        read(tmp_path / "bad.yaml")
+        load_study(tmp_path / "bad.yaml")
     with pytest.raises(ConfigError, match=r"no study 'reflex-memroy'.*reflex-memory"):
-        read("reflex-memroy")
+        load_study("reflex-memroy")
 
 
 def test_failed_process_ends_the_study_after_the_parallel_ones() -> None:
@@ -365,4 +365,4 @@ def test_unreadable_study_is_not_reported_as_broken(tmp_path, monkeypatch):
 
     monkeypatch.setattr("pathlib.Path.open", refused)
     with pytest.raises(ConfigError, match=r"mine.yaml' may not be read; change its permissions\.$"):
-        read(tmp_path / "mine.yaml")
+        load_study(tmp_path / "mine.yaml")

@@ -15,7 +15,7 @@ from devmind.agent.agent import Agent
 from devmind.errors import DevmindError
 from devmind.live.checking import check_replay
 from devmind.live.learning.following import Following
-from devmind.live.learning.improving import TRAINED, Improver, Judged, keep
+from devmind.live.learning.improving import TRAINED, Improver, PredictionErrors, keep
 from devmind.live.learning.learner import Handover, LiveLearner
 from devmind.moment import Moment
 from devmind.sessions.recorder import Recorder
@@ -114,7 +114,7 @@ def test_only_weights_that_predict_better_are_handed_over(
 ) -> None:
     names = ("next_sight", "next_sound")
     live = dict(zip(names, (1.0, 0.8), strict=True))
-    assert Judged(live, dict(zip(names, newer, strict=True)), {"spoken": drift}).verdict == verdict
+    assert PredictionErrors(live, dict(zip(names, newer, strict=True)), {"spoken": drift}).verdict == verdict
 
 
 def test_take_back_restarts_from_the_live_weights(agent: Agent, tmp_path: Path) -> None:

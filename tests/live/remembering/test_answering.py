@@ -20,15 +20,15 @@ from devmind.live.remembering.answering import (
     HINT,
     about_words,
     answer,
-    learned,
-    seen,
+    say_learned,
+    say_seen,
     where,
 )
 from devmind.memory import Named
 from devmind.moment import Moment
 from devmind.testing import tiny_agent
 from stages.language import parts as parts_of_language
-from stages.language.own_words import LONGEST, Dialogue, as_in_lessons, example_questions, is_taught, questions
+from stages.language.own_words import LONGEST, Dialogue, as_in_lessons, example_questions, is_in_lessons, questions
 from stages.language.talking import NO_WORDS
 
 CUP = Named("cup", "cup", 0.86, 0.9)
@@ -71,10 +71,10 @@ def test_long_list_is_shortened() -> None:
 
 
 def test_unsure_thing_is_described_by_its_place() -> None:
-    assert seen(None, None) == seen(CUP, None) == "It sees nothing just now."
-    assert seen(UNSURE, (0, 0)) == "It cannot name what it looks at, straight ahead; it may be “cup”."
-    assert seen(replace(UNSURE, confidence=0.03), (0, 0)) == "It cannot name what it looks at, straight ahead."
-    assert seen(None, (-30, 20)) == "It cannot name what it looks at, to its right and above."
+    assert say_seen(None, None) == say_seen(CUP, None) == "It sees nothing just now."
+    assert say_seen(UNSURE, (0, 0)) == "It cannot name what it looks at, straight ahead; it may be “cup”."
+    assert say_seen(replace(UNSURE, confidence=0.03), (0, 0)) == "It cannot name what it looks at, straight ahead."
+    assert say_seen(None, (-30, 20)) == "It cannot name what it looks at, to its right and above."
     assert where(0, -40) == "below"
 
 
@@ -179,7 +179,7 @@ def test_agent_points_only_if_its_words_say_so(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_learned_name_is_reported(frames: int, examples: int, unseen: str, said: str) -> None:
-    assert learned("cup", frames, examples, unseen) == said
+    assert say_learned("cup", frames, examples, unseen) == said
 
 
 @pytest.mark.parametrize("said", [" ", "why " * 200])
@@ -258,14 +258,14 @@ def test_questions_are_those_of_the_lessons_of_the_stage_that_taught_to_write() 
         "what is that?", "What color is it?", "where is the box", "where's the red one?", "is there a red ball?",
         "how many cans are there?", "what is on the left?", "is the green box in the middle?", "the red one.",
     ):  # fmt: skip
-        assert is_taught(asked, known), asked
+        assert is_in_lessons(asked, known), asked
     for asked in ("is there a red thing?", "what can you do?", "hello", "where is the mug?", "how are you?", "red"):
-        assert not is_taught(asked, known), asked
+        assert not is_in_lessons(asked, known), asked
     assert example_questions(agent) == [
         "what is that?", "where is the box?", "what colour is the ball?", "is there a red ball?",
         "is the red ball on the left?", "how many balls are there?",
     ]  # fmt: skip
-    assert all(is_taught(one, known) for one in example_questions(agent))
+    assert all(is_in_lessons(one, known) for one in example_questions(agent))
     assert example_questions(tiny_agent()) == []
     agent.config.stages = []
     assert questions(agent) == {}, "it went through no lessons"

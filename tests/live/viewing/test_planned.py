@@ -20,7 +20,7 @@ from devmind.config import LiveConfig
 from devmind.live.checking import check_replay
 from devmind.live.loop import LiveLoop, Tick
 from devmind.live.recording import Recording
-from devmind.live.viewing.planned import planned
+from devmind.live.viewing.planned import view_plan
 from devmind.live.viewing.view import View
 from devmind.live.virtual import VirtualClock
 from devmind.testing import tiny_agent
@@ -46,7 +46,7 @@ def child() -> Agent:
 
 def test_places_are_given_as_fractions_of_the_frame() -> None:
     outputs = {"a": Planning(torch.zeros(1)), "b": Regression(torch.zeros(1))}
-    told = planned(StepOutput(outputs=outputs, answered={"arm": {"b": 0, "a": 1}}), height=300, width=400)
+    told = view_plan(StepOutput(outputs=outputs, answered={"arm": {"b": 0, "a": 1}}), height=300, width=400)
     assert json.loads(json.dumps(told, allow_nan=False)) == told
     assert told == {
         "head": "a", "effector": "arm", "at": 1, "now": [0.0, 1.0], "share": 0.25, "number": 3,
@@ -60,7 +60,7 @@ def test_places_are_given_as_fractions_of_the_frame() -> None:
 @pytest.mark.parametrize("answered", [{}, {"arm": {"a": 0}}, {"arm": {"b": 1}}, {"arm": {"asleep": 1}}])
 def test_head_that_did_not_decide_shows_no_plan(answered: dict[str, dict[str, int]]) -> None:
     outputs = {"a": Planning(torch.zeros(1)), "b": Regression(torch.zeros(1))}
-    assert planned(StepOutput(outputs=outputs, answered=answered), 300, 400) is None
+    assert view_plan(StepOutput(outputs=outputs, answered=answered), 300, 400) is None
 
 
 Told = tuple[dict[str, Any], dict[str, Any]]

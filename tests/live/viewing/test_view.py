@@ -18,10 +18,10 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import encode_words
 from devmind.agent.features import level_db
 from devmind.live.loop import LiveLoop, Tick
-from devmind.live.viewing.drawing import drawn, jpeg
+from devmind.live.viewing.drawing import draw_overlays, jpeg
 from devmind.live.viewing.hearing import mel_columns
 from devmind.live.viewing.overlay_confidence import OverlayConfidence
-from devmind.live.viewing.view import View, follows, overlay_head, said
+from devmind.live.viewing.view import View, follows, overlay_head, spoken_words
 from devmind.memory import Named
 from devmind.moment import Moment
 from devmind.testing import tiny_agent
@@ -129,7 +129,7 @@ def test_confident_overlays_are_drawn() -> None:
     masks[:8], masks[8:16] = 1, 2
     depth = np.linspace(1, 4, 4096).reshape(64, 64)
     seen = {"boxes": np.array([[0, 0, 1, 0.25, 0.9]]), "masks": masks, "depth": depth}
-    shown = drawn(seen, {"boxes": 0.8, "masks": 0.8, "depth": 0.6999}, sure=0.7)
+    shown = draw_overlays(seen, {"boxes": 0.8, "masks": 0.8, "depth": 0.6999}, sure=0.7)
     assert shown["boxes"] == {"confidence": 0.8, "sure": True, "boxes": [[0, 0, 1, 0.25, 0.9]]}
     picture = decoded(shown["masks"]["png"])
     assert picture.shape == (64, 64, 4)
@@ -137,7 +137,7 @@ def test_confident_overlays_are_drawn() -> None:
     assert (picture[:16, :, 3] > 0).all()
     assert (picture[0, 0] != picture[8, 0]).any()
     assert set(shown["depth"]) == {"confidence", "sure"}
-    depths = drawn(seen, {"depth": 1.0}, sure=0.7)["depth"]
+    depths = draw_overlays(seen, {"depth": 1.0}, sure=0.7)["depth"]
     assert (depths["near_m"], depths["far_m"]) == (1, 4)
     assert decoded(depths["png"])[0, 0].sum() > decoded(depths["png"])[-1, -1].sum(), "near is bright"
 
@@ -223,6 +223,6 @@ def test_view_reports_following_if_the_fovea_is_on_the_most_motion() -> None:
 
 
 def test_said_words_are_decoded_as_encoded() -> None:
-    assert said(encode_words("ein Ball ö")) == "ein Ball ö"
-    assert said(np.zeros(64, np.int64)) == ""
-    assert said(np.array([*b"a cup", 0, *b"xyz"])) == "a cup", "zeros end the words, as in exams"
+    assert spoken_words(encode_words("ein Ball ö")) == "ein Ball ö"
+    assert spoken_words(np.zeros(64, np.int64)) == ""
+    assert spoken_words(np.array([*b"a cup", 0, *b"xyz"])) == "a cup", "zeros end the words, as in exams"

@@ -17,7 +17,7 @@ from devmind.curriculum.stage import Context
 from devmind.testing import tiny_agent
 from stages.language import parts, seeing
 from stages.language.answer import exam, lesson
-from stages.language.answering import SURE, TOGETHER, sure_answers
+from stages.language.answering import SURE, TOGETHER, answers_with_confidence
 from stages.language.caregiver.grammar import check_words
 from stages.language.caregiver.scene import COLOURS, HELD_OUT, NOUNS, TAUGHT, Scene, Thing
 from stages.language.hand_rules import CLASSIFIERS, HUE, CutOuts
@@ -135,7 +135,9 @@ def test_known_answers_score_one_and_shuffled_answers_fall_below_the_floors(
     def judged(order) -> dict[str, float]:
         known = lambda agent, senses, most: [last[-1].answers[i] for i in order(len(senses[TEXT]))]  # noqa: E731
         monkeypatch.setattr(exam, "draw_questions", remembered)
-        monkeypatch.setattr(exam, "sure_answers", lambda *given: (known(*given), np.ones(len(given[1][TEXT]))))
+        monkeypatch.setattr(
+            exam, "answers_with_confidence", lambda *given: (known(*given), np.ones(len(given[1][TEXT])))
+        )
         return {measure.name: measure.score for measure in exam.examine(agent, context).alone()}
 
     with examination(agent):
@@ -147,10 +149,10 @@ def test_an_untaught_agent_is_wrong_and_floors_are_between(context: Context, age
     told: list[np.ndarray] = []
 
     def noted(*given):
-        told.append(sure_answers(*given)[1])
-        return sure_answers(*given)
+        told.append(answers_with_confidence(*given)[1])
+        return answers_with_confidence(*given)
 
-    monkeypatch.setattr(exam, "sure_answers", noted)
+    monkeypatch.setattr(exam, "answers_with_confidence", noted)
     with examination(agent):
         measures = {measure.name: measure for measure in exam.examine(agent, context).in_full()}
     for measure, sure in zip(measures.values(), told, strict=True):
@@ -174,9 +176,9 @@ def test_the_rule_answers_rightly_when_things_are_named_rightly(context: Context
 def test_the_certainty_of_an_answer_is_the_same_alone_and_in_a_batch(agent: Agent) -> None:
     sight = np.random.default_rng(0).integers(0, 255, (TOGETHER + 2, 64, 64, 3), dtype=np.uint8)
     senses = {SIGHT: sight, TEXT: ["what colour is the ball?"] * len(sight)}
-    said, sure = sure_answers(agent, senses, 4)
+    said, sure = answers_with_confidence(agent, senses, 4)
     assert sure.shape == (TOGETHER + 2,)
     assert ((sure > 0) & (sure <= 1)).all()
-    alone = sure_answers(agent, {SIGHT: sight[-1:], TEXT: senses[TEXT][-1:]}, 4)
+    alone = answers_with_confidence(agent, {SIGHT: sight[-1:], TEXT: senses[TEXT][-1:]}, 4)
     assert alone[0] == said[-1:]
     assert alone[1][0] == pytest.approx(sure[-1], rel=1e-4)

@@ -16,7 +16,7 @@ from stages.language import parts
 from stages.language.caregiver.scene import HELD_OUT
 from stages.language.converse import asking, exam
 from stages.language.name.scenes import THINGS
-from stages.language.new_words.exam import TaughtLives
+from stages.language.new_words.exam import NewWordLives
 from stages.language.parts import RECOGNISED
 
 
@@ -35,10 +35,10 @@ def agent() -> Agent:
 
 
 def test_in_every_second_life_the_asked_thing_was_not_taught(context: Context, agent: Agent) -> None:
-    of, strange = asking.drawn(context, exam_seeds(6, 0, "test"), exam=True)
+    of, strange = asking.draw_lives(context, exam_seeds(6, 0, "test"), exam=True)
     assert {tuple(pair) for pair in of.scenes.meant.tolist()} <= set(HELD_OUT)
     assert strange.tolist() == [False, True] * 3
-    recall = TaughtLives(agent, of, untaught=strange)._taught(np.arange(6))
+    recall = NewWordLives(agent, of, untaught=strange)._taught(np.arange(6))
     for row, memory in enumerate(recall.memories):
         known = memory.index.update().known
         assert len(known) == THINGS - strange[row]
@@ -49,14 +49,14 @@ def test_in_every_second_life_the_asked_thing_was_not_taught(context: Context, a
 def test_asking_exactly_about_untaught_things_is_right_and_the_reverse_is_wrong(
     context: Context, agent: Agent, monkeypatch: pytest.MonkeyPatch, knows: int, score: float
 ) -> None:
-    real = TaughtLives.answered
+    real = NewWordLives.answered
 
     def answered(self, questions):
         answer = real(self, questions)
         doubt = np.where(self.untaught == (knows > 0), 0.9, 0.2)
         return answer._replace(doubt=doubt, nearest=self.of.asked.tolist())
 
-    monkeypatch.setattr(TaughtLives, "answered", answered)
+    monkeypatch.setattr(NewWordLives, "answered", answered)
     with examination(agent):
         (measure,) = asking.examine(agent, context).in_full()
     assert (measure.score, measure.chance, measure.n) == (score, 0.5, 40)

@@ -95,7 +95,7 @@ def test_an_eye_from_an_earlier_stage_is_not_trained() -> None:
     agent.add_encoder(DETAIL, "encoder.language-detail", stage="voice")
     parts.admit(agent)
     agent.config.stages = ["reflex", "voice", "language"]
-    for prefixes in (parts.trained(agent), parts.trained_to_call(agent)):
+    for prefixes in (parts.trained_weights(agent), parts.trained_to_call(agent)):
         assert not any(prefix.startswith(f"encoders.{DETAIL}.") for prefix in prefixes)
     assert any(prefix.startswith("heads.nouns.") for prefix in parts.trained_to_call(agent))
 

@@ -21,7 +21,7 @@ from devmind.testing import check_learner, tiny_agent
 from devmind.worlds.minigrid import LEFT, RIGHT, room
 from stages.language import parts
 from stages.language.follow import exam, learner, lesson, rooms, symmetries
-from stages.language.follow.head import Drawn, FollowHead
+from stages.language.follow.head import FollowHead, SampledActions
 from tests.agent.conftest import shake
 
 LOCAL, PICK_UP = lesson.ROOMS[1:]
@@ -47,7 +47,7 @@ def colours_and_kinds(board: np.ndarray) -> list[tuple[str, str]]:
 def test_renaming_changes_things_in_the_view_and_in_the_instruction() -> None:
     shown = next(one for seed in range(9) if (one := rooms.demonstrate(LOCAL, seed)) and len(one.choice) > 3)
     colours, kinds = np.array([1, 2, 3, 4, 5, 0]), np.array([2, 0, 1])
-    other = symmetries.renamed(shown, colours, kinds)
+    other = symmetries.rename_things(shown, colours, kinds)
     word = {old: symmetries.COLOURS[new] for old, new in zip(symmetries.COLOURS, colours, strict=True)}
     word |= {old: list(symmetries.KINDS)[new] for old, new in zip(symmetries.KINDS, kinds, strict=True)}
     assert other.instruction.split() == [word.get(said, said) for said in shown.instruction.split()]
@@ -58,7 +58,7 @@ def test_renaming_changes_things_in_the_view_and_in_the_instruction() -> None:
     assert walls.any()
     assert (other.board[:, 11][walls] == shown.board[:, 11][walls]).all(), "a wall keeps its colour"
     assert (other.board[:, :11].sum(1) == 1).all()
-    back = symmetries.renamed(other, np.argsort(colours), np.argsort(kinds))
+    back = symmetries.rename_things(other, np.argsort(colours), np.argsort(kinds))
     assert back.instruction == shown.instruction
     np.testing.assert_array_equal(back.board, shown.board)
 
@@ -68,12 +68,12 @@ def test_mirrored_steps_in_the_mirrored_room_give_the_mirrored_view() -> None:
     shown = rooms.demonstrate(LOCAL, 4)
     assert shown is not None
     said = replace(shown, instruction="pick up the ball on your left")
-    other = symmetries.mirrored(said)
+    other = symmetries.mirror_demonstration(said)
     assert other.instruction == "pick up the ball on your right"
     assert (other.board == shown.board[..., ::-1]).all()
     swap = {LEFT: RIGHT, RIGHT: LEFT}
     assert other.choice.tolist() == [swap.get(one, one) for one in shown.choice.tolist()]
-    twice = symmetries.mirrored(other)
+    twice = symmetries.mirror_demonstration(other)
     assert twice.instruction == said.instruction
     np.testing.assert_array_equal(twice.board, said.board)
 
@@ -104,7 +104,7 @@ def test_the_bots_step_is_right_in_the_renamed_episode_too() -> None:
             names[kinds[names.index(wanted.type)]], words[colours[words.index(wanted.color)]]
         )  # fmt: skip
         env.instrs.reset_verifier(env)
-        bot, other = rooms.Bot(world), symmetries.renamed(shown, colours, kinds)
+        bot, other = rooms.Bot(world), symmetries.rename_things(shown, colours, kinds)
         np.testing.assert_array_equal(view_of(env), other.board[0])
         for step in other.choice.tolist():
             assert bot.choose() == step
@@ -193,7 +193,7 @@ def test_the_head_needs_both_the_word_and_the_thing() -> None:
 def test_actions_are_drawn_by_the_heads_probabilities() -> None:
     shares, n = torch.tensor([0.7, 0.2, 0.1]), 20_000
     logits, same, numbers = shares.log().expand(n, 3), torch.full((n,), 12_345), torch.arange(n)
-    for drawn in (Drawn(logits, seen=numbers, tick=same), Drawn(logits, seen=same, tick=numbers)):
+    for drawn in (SampledActions(logits, seen=numbers, tick=same), SampledActions(logits, seen=same, tick=numbers)):
         counts = torch.bincount(drawn.answer(), minlength=3) / n
         torch.testing.assert_close(counts, shares, atol=0.015, rtol=0)
         after_one = drawn.answer()[1:][drawn.answer()[:-1] == 1]
@@ -206,7 +206,7 @@ def test_drawn_actions_do_not_depend_on_other_rows_and_a_replay_repeats_them(age
     seeds = np.arange(4)
 
     def acted(rows: list[int]) -> np.ndarray:
-        worlds = rooms.instructed([room(LOCAL) for _ in rows], seeds[rows])
+        worlds = rooms.rooms_with_instructions([room(LOCAL) for _ in rows], seeds[rows])
         return np.stack([tick.actions["choose"] for tick in rollout(rooms.following(agent), worlds, 12)], 1)
 
     together = acted([0, 1, 2, 3])
@@ -222,7 +222,7 @@ def test_a_view_that_does_not_change_is_left_after_some_ticks(agent: Agent) -> N
         last = head.choose[-1]
         last.weight.zero_()
         last.bias.copy_(torch.tensor([1.0, 0, 0, 0, 0, 0, 0]))
-    worlds = rooms.instructed([room(LOCAL)], np.array([0]))
+    worlds = rooms.rooms_with_instructions([room(LOCAL)], np.array([0]))
     stays = next(rollout(lambda senses, first: {"choose": np.array([6])}, worlds, 1)).senses
     actor, likeliest = rooms.following(agent), rooms.Likeliest(agent)
     first = [np.array([tick == 0]) for tick in range(16)]
@@ -274,10 +274,10 @@ def test_the_lessons_cached_input_equals_the_heads_input_in_an_episode(context: 
     assert head(tapped).loss(choice).item() == pytest.approx(lesson.loss(agent, batch)[0].item(), rel=1e-4)
     order = torch.Generator().manual_seed(0)
     longer = learner.moments_of(agent, lesson.lesson_batch(context, 4, 8))
-    both, wanted = learner.drawn([(tapped, choice), longer], 10_000, order)
+    both, wanted = learner.draw_moments([(tapped, choice), longer], 10_000, order)
     assert len(wanted) == len(choice) + len(longer[1])
     assert head(both).loss(wanted).isfinite()
-    assert len(learner.drawn([(tapped, choice), longer], 7, order)[1]) == 7
+    assert len(learner.draw_moments([(tapped, choice), longer], 7, order)[1]) == 7
 
 
 def test_the_lesson_changes_only_its_head_and_resumes(
@@ -298,11 +298,11 @@ def test_a_misleading_instruction_is_never_the_rooms_own(monkeypatch: pytest.Mon
     monkeypatch.setattr(
         exam, "returns", lambda where, seeds, policy, said: np.zeros(len(seeds)) + (heard.append(said) or 0)
     )
-    exam.misled(seeds, deaf, LOCAL)
+    exam.returns_with_other_words(seeds, deaf, LOCAL)
     mine = rooms.missions(LOCAL, seeds)
     assert len(set(mine)) > 2
     assert all(one != own and one in mine for one, own in zip(heard[0], mine, strict=True))
-    exam.misled(seeds, deaf)
+    exam.returns_with_other_words(seeds, deaf)
     assert heard[1] == [exam.ELSEWHERE] * len(seeds)
-    exam.hidden(seeds, deaf)
+    exam.returns_without_words(seeds, deaf)
     assert heard[2] == [rooms.HIDDEN] * len(seeds)

@@ -76,14 +76,14 @@ def test_the_bots_steps_succeed_and_shuffled_steps_do_not(monkeypatch) -> None:
 
     monkeypatch.setattr(rooms, "room", kept)
     seeds = np.arange(2_000_000, 2_000_012)
-    assert rooms.succeeded(lesson.ROOM, seeds, Knowing(made)).mean() == 1.0
+    assert rooms.success_of_episodes(lesson.ROOM, seeds, Knowing(made)).mean() == 1.0
     made.clear()
     knowing = Knowing(made)
 
     def shuffled(senses, first):
         return {"choose": np.roll(knowing(senses, first)["choose"], 1)}
 
-    assert rooms.succeeded(lesson.ROOM, seeds, shuffled).mean() < 0.7
+    assert rooms.success_of_episodes(lesson.ROOM, seeds, shuffled).mean() < 0.7
 
 
 def test_a_faster_agent_earns_more(monkeypatch) -> None:
@@ -117,7 +117,7 @@ def test_a_faster_agent_earns_more(monkeypatch) -> None:
 def test_a_rule_that_sees_the_ball_beats_chance() -> None:
     seeds, rng = np.arange(2_000_000, 2_000_040), np.random.default_rng(0)
     rules = (hand_rules.at_random, hand_rules.straight_on, hand_rules.to_the_red_ball)
-    random, straight, red = (rooms.succeeded(lesson.ROOM, seeds, rule(rng)).mean() for rule in rules)
+    random, straight, red = (rooms.success_of_episodes(lesson.ROOM, seeds, rule(rng)).mean() for rule in rules)
     assert red > 0.7 > straight
     assert red > random + 0.2
 
@@ -129,7 +129,7 @@ def test_strayed_steps_are_done_and_not_taught() -> None:
 
 
 def test_the_instruction_stands_in_every_tick() -> None:
-    said = rooms.instructed([room(lesson.ROOM)], np.array([1]))
+    said = rooms.rooms_with_instructions([room(lesson.ROOM)], np.array([1]))
     heard = [said.observe()["text"][0]]
     for _ in range(3):
         heard.append(said.step({"choose": np.array([0])})[0]["text"][0])
@@ -147,14 +147,14 @@ def test_an_unknown_word_in_an_instruction_is_named(monkeypatch) -> None:
 
     monkeypatch.setattr(world, "reset", reset)
     with pytest.raises(DevmindError, match=r"'rde' .* did you mean 'red'"):
-        rooms.instructed([world], np.array([1]))
+        rooms.rooms_with_instructions([world], np.array([1]))
 
 
 @pytest.mark.parametrize("name", ["BabyAI-GoToLocal-v0", "BabyAI-PickupLoc-v0", "BabyAI-PutNextLocal-v0",
                                   "BabyAI-BossLevel-v0", "BabyAI-SynthSeq-v0"])  # fmt: skip
 def test_every_word_of_babyai_is_known(name: str) -> None:
     for seed in range(20):
-        rooms.instructed([room(name)], np.array([seed]))
+        rooms.rooms_with_instructions([room(name)], np.array([seed]))
 
 
 def test_unknown_and_broken_rooms_are_refused(tmp_path: Path) -> None:
@@ -234,8 +234,8 @@ def test_an_untaught_agent_stays_at_the_floors(tmp_path: Path) -> None:
 
 
 def test_without_minigrid_nothing_is_measured(context: Context, monkeypatch) -> None:
-    monkeypatch.setattr(exam, "installed", lambda: False)
-    monkeypatch.setattr("stages.language.lessons.installed", lambda: False)
+    monkeypatch.setattr(exam, "minigrid_installed", lambda: False)
+    monkeypatch.setattr("stages.language.lessons.minigrid_installed", lambda: False)
     assert exam.examine(tiny_agent(), context).in_full() == []
     assert [one.name for one in LanguageStage().lessons(context)] == ["read", "call", "senses", "talk", "new_words"]
     assert "follow" not in LanguageStage().lessons(context)[1].skills
@@ -243,10 +243,10 @@ def test_without_minigrid_nothing_is_measured(context: Context, monkeypatch) -> 
 
 def test_the_bot_relabels_the_states_that_another_policy_reached() -> None:
     """A policy that always turns left is taught something else; one that acts as the bot is taught just that."""
-    from stages.language.follow.dagger import relabelled
+    from stages.language.follow.dagger import relabel_episodes
 
     seeds = [3, 4, 5]
-    turned = relabelled(lesson.ROOM, seeds, lambda senses, first: {"choose": np.zeros(3, np.int64)}, ticks=6)
+    turned = relabel_episodes(lesson.ROOM, seeds, lambda senses, first: {"choose": np.zeros(3, np.int64)}, ticks=6)
     assert len(turned) == 3
     for one in turned:
         assert len(one.choice) == len(one.done) == 6
@@ -262,7 +262,7 @@ def test_the_bot_relabels_the_states_that_another_policy_reached() -> None:
         tick = next(at)
         return {"choose": np.array([plan[min(tick, len(plan) - 1)] for plan in plans])}
 
-    for one, expected in zip(relabelled(lesson.ROOM, seeds, as_the_bot), shown, strict=True):
+    for one, expected in zip(relabel_episodes(lesson.ROOM, seeds, as_the_bot), shown, strict=True):
         assert expected is not None
         np.testing.assert_array_equal(one.choice, expected.choice)
         np.testing.assert_array_equal(one.board, expected.board)
@@ -304,12 +304,12 @@ def test_demonstrations_are_sessions(tmp_path: Path) -> None:
 
 def test_an_untaught_agent_acts_the_same_with_skipped_layers_computed(agent) -> None:
     seeds = np.arange(6) + EXAM_SEEDS_FROM
-    whole = parts.untaught(agent)
+    whole = parts.untrained_agent(agent)
     for layer in whole.trunk.decoder.layers:
         assert "forward" in vars(layer)  # the layer is skipped
         del layer.forward
     fast, slow = (
         rooms.returns(lesson.ROOMS[1], seeds, rooms.following(one, generator=torch.Generator().manual_seed(0)), None)
-        for one in (parts.untaught(agent), whole)
+        for one in (parts.untrained_agent(agent), whole)
     )
     np.testing.assert_array_equal(fast, slow)

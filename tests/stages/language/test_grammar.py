@@ -82,14 +82,14 @@ def test_the_likelihood_of_names_does_not_decide_pairs_told_twice() -> None:
         return by_name(pages) + [0.01 * (len(told(page)) - len(set(told(page)))) for page in pages]
 
     for preferring in (by_name, last_alone):
-        assert set(exam.judged(asked, preferring)) == {0.5}
-    assert set(exam.judged(asked, repeated)) == {1.0}
+        assert set(exam.judge_pairs(asked, preferring)) == {0.5}
+    assert set(exam.judge_pairs(asked, repeated)) == {1.0}
     # Preferring to hear the same once more is wrong everywhere, and guessing is at chance.
-    assert set(exam.judged(asked, lambda pages: 2 * by_name(pages) - repeated(pages))) == {0.0}
+    assert set(exam.judge_pairs(asked, lambda pages: 2 * by_name(pages) - repeated(pages))) == {0.0}
     rng = np.random.default_rng(1)
     assert (
         0.4
-        < exam.judged(asked, lambda pages: rng.permutation(by_name(pages)) + rng.normal(size=len(pages))).mean()
+        < exam.judge_pairs(asked, lambda pages: rng.permutation(by_name(pages)) + rng.normal(size=len(pages))).mean()
         < 0.6
     )
 
@@ -97,10 +97,10 @@ def test_the_likelihood_of_names_does_not_decide_pairs_told_twice() -> None:
 def test_neither_grams_nor_an_untaught_agent_tell_pairs_told_twice(context: Context, agent) -> None:
     asked = [pair(TWICE, "test", number) for number in range(120)]
     for order in exam.ORDERS:
-        assert set(exam.judged(asked, exam.grams(context, order))) == {0.5}
+        assert set(exam.judge_pairs(asked, exam.grams(context, order))) == {0.5}
     with examination(agent):
         # A share of 120 is within 0.13 of a half in 99.6 of 100 draws.
-        assert abs(exam.judged(asked, lambda pages: exam.nats(agent, pages)).mean() - 0.5) < 0.13
+        assert abs(exam.judge_pairs(asked, lambda pages: exam.nats(agent, pages)).mean() - 0.5) < 0.13
 
 
 def test_faults_are_as_named() -> None:

@@ -12,13 +12,13 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.decoders import pass_by
-from devmind.curriculum.ablation import Control, control, identity_trunk, taught_by_controls
+from devmind.curriculum.ablation import Control, control, identity_trunk, trained_by_controls
 from devmind.curriculum.rehearsal import undoes_earlier
 from devmind.curriculum.stage import ROWS_SHARE, Context, Lesson
 from devmind.learners.gradient import LAYERS, without_shared
 from devmind.learners.joint import JointLoss
 from stages.language import lessons, parts
-from stages.language.answering import sure_answers
+from stages.language.answering import answers_with_confidence
 from stages.language.caregiver.scene import TAUGHT
 from stages.language.follow import learner as follow_learner
 from stages.language.follow import lesson as follow
@@ -46,7 +46,7 @@ def test_each_part_has_its_turns_and_continues_from_its_last(context: Context) -
 
 
 def test_without_minigrid_no_turn_follows_instructions(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lessons, "installed", lambda: False)
+    monkeypatch.setattr(lessons, "minigrid_installed", lambda: False)
     parts_met = {
         part for update in range(len(TURNS)) for part in lessons.batch_in_turn(context, lessons.TALK, update, 2)
     }
@@ -141,10 +141,10 @@ def test_the_stage_changes_nothing_that_earlier_stages_taught(
 
 def test_a_twin_starts_the_whole_stage_anew(agent: Agent, context: Context, tmp_path: Path) -> None:
     """Every lesson has a control, so heads on an identity trunk are taught as long as the agent's."""
-    prefixes = (*without_shared(parts.trained(agent)), *parts.trained_to_call(agent))
+    prefixes = (*without_shared(parts.trained_weights(agent)), *parts.trained_to_call(agent))
     own = {name for name in agent.state_dict() if name.startswith(prefixes)}
     assert own
-    assert set(taught_by_controls(agent, LanguageStage(), context)) == own
+    assert set(trained_by_controls(agent, LanguageStage(), context)) == own
     start = copy.deepcopy(agent)
     with torch.no_grad():
         for parameter in agent.parameters():
@@ -186,7 +186,7 @@ def test_identity_layers_are_skipped_without_changing_any_output(
 def answers_of(agent: Agent, context: Context) -> tuple[list[str], list[float]]:
     """What an agent writes about a few scenes, and how certain it is."""
     shown = scenes(context, np.arange(4), TAUGHT, TAUGHT, np.ones(4, bool))
-    said, sure = sure_answers(agent, {parts.SIGHT: shown.sight, parts.TEXT: ["what is that?"] * 4}, 8)
+    said, sure = answers_with_confidence(agent, {parts.SIGHT: shown.sight, parts.TEXT: ["what is that?"] * 4}, 8)
     return said, sure.tolist()
 
 
@@ -196,4 +196,4 @@ def test_the_twin_keeps_what_a_lesson_without_a_control_taught(agent: Agent, con
             return [replace(one, control=None) if one.name == "read" else one for one in super().lessons(context)]
 
     called = [name for name in agent.state_dict() if name.startswith(parts.trained_to_call(agent))]
-    assert sorted(taught_by_controls(agent, Partly(), context)) == sorted(called), "which `read` did not teach"
+    assert sorted(trained_by_controls(agent, Partly(), context)) == sorted(called), "which `read` did not teach"

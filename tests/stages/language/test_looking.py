@@ -12,7 +12,7 @@ from devmind.agent.heads import Inlet
 from devmind.agent.output import Categorical
 from devmind.agent.taps import Tapped
 from devmind.agent.text import TextHead
-from devmind.agent.writing import answered
+from devmind.agent.writing import answer_questions
 from devmind.moment import Moment
 from devmind.seeding import numpy_rng
 from devmind.testing import tiny_agent
@@ -37,7 +37,7 @@ def agent() -> Agent:
 def test_writing_byte_by_byte_equals_the_whole_page(agent: Agent) -> None:
     assert isinstance(agent.head(TEXT), LookingTextHead)
     asked = ["what is that?", "where is it?"]
-    (one, other), _ = answered(agent, collate_tick({SIGHT: PICTURES, TEXT: asked}, np.ones(2, bool)), 6)
+    (one, other), _ = answer_questions(agent, collate_tick({SIGHT: PICTURES, TEXT: asked}, np.ones(2, bool)), 6)
     for row, said in enumerate((one, other)):
         numbers = torch.tensor([[256, *asked[row].encode()]])
         for _ in range(6):

@@ -20,7 +20,7 @@ from stages.language.name.lesson import COLOUR, KIND
 from stages.language.parts import SIGHT, SOUND, TEXT
 from stages.language.senses import lesson
 from stages.language.senses.lesson import BOTH, THINGS, lesson_batch, sounding, things
-from stages.language.senses.measured import BALANCED, IN_TURN, TOGETHER, Measured, measured
+from stages.language.senses.measured import BALANCED, IN_TURN, TOGETHER, Measured, measured_senses
 from stages.language.stage import LanguageStage
 
 
@@ -136,7 +136,7 @@ def test_an_undecided_comparison_claims_nothing_and_better_weights_are_chosen() 
 
 
 def test_the_lesson_has_the_measured_weights_and_reports_the_verdict(context: Context) -> None:
-    found = measured()
+    found = measured_senses()
     assert found.weights == lesson.WEIGHTS
     assert len(found.seeds) >= 5
     assert all(len(values) == len(found.seeds) for way in found.nats.values() for values in way.values())

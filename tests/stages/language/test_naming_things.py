@@ -117,7 +117,7 @@ def test_the_looked_at_thing_is_in_the_middle(context: Context) -> None:
 def test_the_scene_of_the_nursery_is_described_truly(context: Context) -> None:
     world = context.make_world("nursery", "bind", np.array([3]))
     truth = world.truth()
-    spoken = scene.seen(truth, 0)
+    spoken = scene.visible_scene(truth, 0)
     order = np.argsort(truth["boxes"][0, :4, 0])
     assert [thing.colour for thing in spoken.things] == truth["colour"][0, order].tolist()
     assert spoken.things[0].place == 0
@@ -140,7 +140,7 @@ def test_an_answer_follows_its_question() -> None:
 def test_no_answer_in_plain_light_reveals_which_pairs_occur(context: Context) -> None:
     """A noun is taught after any colour and in single-colour light; in plain light only the colour is taught."""
     pairs = [pair for pair in TAUGHT for _ in range(40)]
-    pages = [lesson._asked_what(numpy_rng("test", n, *pair), *pair) for n, pair in enumerate(pairs)]
+    pages = [lesson._question_page(numpy_rng("test", n, *pair), *pair) for n, pair in enumerate(pairs)]
     before = {colour: set() for colour in scene.COLOURS}
     for page, (colour, noun) in zip(pages, pairs, strict=True):
         learned = page.said[page.given : page.until]

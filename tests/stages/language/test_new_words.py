@@ -38,7 +38,7 @@ from stages.language.eye import THINGS as THINGS_MAP
 from stages.language.name.scenes import THINGS
 from stages.language.new_words import exam, lesson
 from stages.language.new_words.heads import RecognisedHead, SoughtHead
-from stages.language.new_words.lives import KEPT_WORDS, in_another_light, invented, lives
+from stages.language.new_words.lives import KEPT_WORDS, in_another_light, invent_words, lives
 from stages.language.own_words import middle_of
 from stages.language.parts import DETAIL, RECOGNISED, SIGHT, SOUGHT, TEXT, WORDS
 from stages.language.taught_words import WHAT, where
@@ -66,7 +66,7 @@ def of_exam(context: Context, n: int = 12, looked_at: bool = True):
 
 def test_exam_words_are_in_no_lesson_and_not_among_the_caregivers() -> None:
     of_lessons, of_exams = (
-        {word for seed in range(300) for word in invented(numpy_rng("test", seed), THINGS, exam)}
+        {word for seed in range(300) for word in invent_words(numpy_rng("test", seed), THINGS, exam)}
         for exam in (False, True)
     )
     assert len(of_exams) > 200
@@ -193,7 +193,7 @@ def test_an_update_steps_on_the_new_batch_and_some_earlier_ones(
     monkeypatch.setattr(lesson, "loss_of", noted)
     for update, batch in enumerate(batches):
         stepped.clear()
-        expected = told(learner.agent, lesson.read(learner.agent, batch), max(0.0, 1 - update / 4))[0]
+        expected = told(learner.agent, lesson.read_features(learner.agent, batch), max(0.0, 1 - update / 4))[0]
         scalars = learner.update(batch, update)
         assert float(scalars["loss"]) == pytest.approx(float(expected), rel=1e-5)
         assert len(stepped) == 1 + lesson.AGAIN
@@ -205,7 +205,7 @@ def test_an_update_steps_on_the_new_batch_and_some_earlier_ones(
 
 def test_the_cached_input_of_the_heads_equals_the_whole_batchs(context: Context, agent: Agent) -> None:
     batch = lesson.lesson_batch(context, 3, 12)
-    lives_read = lesson.read(agent, batch)
+    lives_read = lesson.read_features(agent, batch)
     recalled, place, shown = lesson.brought_back(agent, batch)
     outputs = agent.forward({**batch, "recalled": recalled}, [SOUGHT, RECOGNISED])
     alone = Tapped(lives_read["tokens"], lives_read["present"], lives_read["maps"])
@@ -217,7 +217,7 @@ def test_the_cached_input_of_the_heads_equals_the_whole_batchs(context: Context,
 
 
 def test_the_likeness_weight_affects_only_the_sought_head(context: Context, agent: Agent) -> None:
-    lives_read = lesson.read(agent, lesson.lesson_batch(context, 3, 12))
+    lives_read = lesson.read_features(agent, lesson.lesson_batch(context, 3, 12))
     looked = [agent.head(head).looked.weight for head in (SOUGHT, RECOGNISED)]
     whole, none = (lesson.loss_of(agent, lives_read, like)[0] for like in (1.0, 0.0))
     of_whole, of_none = (torch.autograd.grad(each, looked) for each in (whole, none))
@@ -359,13 +359,13 @@ def answering(monkeypatch: pytest.MonkeyPatch, turn, current: list) -> None:
             output.outputs[RECOGNISED], output.outputs[SOUGHT] = Categorical(points), Categorical(cells)
             return output
 
-    ask = exam.TaughtLives.__init__
+    ask = exam.NewWordLives.__init__
 
     def remembered(self, agent, of, *given, **more):
         current[:] = [of]
         ask(self, agent, of, *given, **more)
 
-    monkeypatch.setattr(exam.TaughtLives, "__init__", remembered)
+    monkeypatch.setattr(exam.NewWordLives, "__init__", remembered)
     monkeypatch.setattr(taught_words, "Actor", Knowing)
 
 
@@ -410,7 +410,7 @@ def test_a_life_answers_as_the_exam_does_with_the_same_tokens(
         agent.heads[RECOGNISED].gain.fill_(40.0)
     for questions in ([WHAT] * 5, [where(word) for word in of.asked]):
         tokens.clear()
-        examined = exam.TaughtLives(agent, of).answered(questions)
+        examined = exam.NewWordLives(agent, of).answered(questions)
         [by_exam] = tokens
         for row in range(5):
             now_s = [0.0]
@@ -468,4 +468,4 @@ def test_an_agent_without_the_two_heads_is_not_examined_and_fails_the_gate(conte
 def test_lessons_have_only_taught_pairs(context: Context) -> None:
     of = lives(context, np.arange(30), TAUGHT, TAUGHT, np.zeros(30, bool), exam=False)
     assert {tuple(pair) for pair in of.scenes.pairs.reshape(-1, 2).tolist()} <= set(TAUGHT)
-    assert len(np.unique(lesson.taught(context, 40))) == 40
+    assert len(np.unique(lesson.lesson_episodes(context, 40))) == 40

@@ -109,7 +109,7 @@ def test_files_that_are_no_text_are_refused(tmp_path: Path, data: bytes, says: s
     file = tmp_path / "text.txt"
     file.write_bytes(data)
     with pytest.raises(ConfigError, match=says):
-        corpus.read(file)
+        corpus.read_text(file)
 
 
 def test_one_line_of_10_mb_is_read(tmp_path: Path, context: Context) -> None:

@@ -34,7 +34,7 @@ from stages.language.read import lesson as read_lesson
 from stages.language.read.pages import pieces_of, telling_pieces
 from stages.language.seeing import Page, as_read, pages_of
 from stages.language.stage import LanguageStage
-from stages.language.teaching import taught
+from stages.language.teaching import supervised_lesson
 
 
 def context(folder: Path, *sets: str) -> Context:
@@ -52,7 +52,9 @@ def by_pieces(folder: Path, agent: Agent | None = None, pieces: int = 300) -> Ag
 def reading(given: Context, steps: int) -> Lesson:
     """Reading alone, as `read` is taught beside others."""
     by, how = (read_lesson.loss, read_lesson.lesson_batch), (lessons.PAGES, lessons.LEARNING_RATE, 0.0)
-    return taught(given, "read", *by, {given.config.size: steps}, *how, learns_from=(read_lesson.group(given),))
+    return supervised_lesson(
+        given, "read", *by, {given.config.size: steps}, *how, learns_from=(read_lesson.group(given),)
+    )
 
 
 def test_a_vocabulary_is_made_only_of_the_lessons_text(tmp_path: Path) -> None:

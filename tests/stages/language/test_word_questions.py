@@ -11,7 +11,7 @@ from devmind.memory import Memory, open_store
 from devmind.moment import Moment
 from devmind.testing import tiny_agent
 from stages.language import parts, word_questions
-from stages.language.word_questions import answer_by_look, asks_what, asks_where, is_about_one
+from stages.language.word_questions import answer_by_look, is_about_one, is_what_question, is_where_question
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8)
 
@@ -29,15 +29,15 @@ PICTURE = np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8
     ],
 )
 def test_questions_for_a_name_are_recognised(text: str) -> None:
-    assert asks_what(text)
-    assert not asks_where(text)
+    assert is_what_question(text)
+    assert not is_where_question(text)
     assert is_about_one(text)
 
 
 @pytest.mark.parametrize("text", ["where is the zib?", "Where's my zib", "find the zib!", "can you point at the zib?"])
 def test_questions_for_a_place_are_recognised(text: str) -> None:
-    assert asks_where(text)
-    assert not asks_what(text)
+    assert is_where_question(text)
+    assert not is_what_question(text)
     assert not is_about_one(text)
 
 
@@ -46,8 +46,8 @@ def test_questions_for_a_place_are_recognised(text: str) -> None:
     ["what colour is that?", "is that a zib?", "what is that zib made of?", "what is the time?", "hello", "", "?"],
 )
 def test_other_sentences_are_no_questions(text: str) -> None:
-    assert not asks_what(text)
-    assert not asks_where(text)
+    assert not is_what_question(text)
+    assert not is_where_question(text)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from devmind.acting import Senses, rollout
-from devmind.acting.in_life import unasked
+from devmind.acting.in_life import why_not_in_life
 from devmind.acting.rollout import Actions
 from devmind.acting.standing import standing
 from devmind.agent.agent import Agent
@@ -42,15 +42,15 @@ def agent() -> Agent:
 
 def test_the_truth_and_a_kept_picture_find_the_thing_and_a_look_at_the_screen_does_not(tmp_path):
     context, seeds = tiny_context(tmp_path), exam_seeds(60, "fetch", "test")
-    assert exam.fetched(context, seeds, exam.ByTruth).mean() > 0.95
-    assert exam.fetched(context, seeds, exam.Remembered).mean() > 0.85
+    assert exam.fetches_named(context, seeds, exam.ByTruth).mean() > 0.95
+    assert exam.fetches_named(context, seeds, exam.Remembered).mean() > 0.85
 
     class Blind(exam.Remembered):
         def _ray(self, picture, word, tilt):
             return super()._ray(np.zeros_like(picture), word, tilt)
 
-    assert not exam.fetched(context, seeds, Blind).any(), "where no colour fits, the hand rests"
-    hasty = exam.fetched(context, seeds, lambda: lambda senses, first: {"reach": np.ones((len(first), 4))})
+    assert not exam.fetches_named(context, seeds, Blind).any(), "where no colour fits, the hand rests"
+    hasty = exam.fetches_named(context, seeds, lambda: lambda senses, first: {"reach": np.ones((len(first), 4))})
     assert hasty.mean() < 0.4
 
     class Second(exam.ByTruth):
@@ -62,7 +62,7 @@ def test_the_truth_and_a_kept_picture_find_the_thing_and_a_look_at_the_screen_do
             wrong = dict(truth) | {"target": others.argmax(1)}
             return super().__call__(wrong if truth["tick"][0] < ASKS_FROM + 12 else truth, first)
 
-    assert exam.fetched(context, seeds, Second).mean() < 0.2, "the first touch counts"
+    assert exam.fetches_named(context, seeds, Second).mean() < 0.2, "the first touch counts"
 
 
 @torch.inference_mode()
@@ -72,10 +72,10 @@ def test_arc_and_trunk_answer_alone_and_hear_the_colour_only_after_the_delay(age
         actor, said = make(agent), list[bool]()
 
         def noting(senses: Senses, first: np.ndarray, actor: Any = actor, said: list[bool] = said) -> Any:
-            said.append(bool(exam.heard(senses).any()))
+            said.append(bool(exam.has_question(senses).any()))
             return actor(senses, first)
 
-        exam.fetched(context, seeds, lambda policy=noting: policy)
+        exam.fetches_named(context, seeds, lambda policy=noting: policy)
         assert set(actor.counts["reach"]) == {head}
         assert said == [tick >= ASKS_FROM for tick in range(HORIZON)]
 
@@ -139,5 +139,5 @@ def test_a_life_in_its_world_acts_as_the_exam_does(agent, tmp_path, monkeypatch)
 
 
 def test_exam_rows_without_beliefs_are_not_asked_of_a_life(agent):
-    assert unasked(exam.by_trunk(agent)) == unasked(exam.by_arc(agent)) == ""
-    assert unasked(exam.by_trunk(agent, beliefs=False)), "a life keeps up beliefs"
+    assert why_not_in_life(exam.by_trunk(agent)) == why_not_in_life(exam.by_arc(agent)) == ""
+    assert why_not_in_life(exam.by_trunk(agent, beliefs=False)), "a life keeps up beliefs"

@@ -100,7 +100,7 @@ def test_unseen_hands_are_anywhere_and_the_body_tells_where(
 
 
 def test_the_teacher_is_the_arc_with_the_things_still_in_view(agent: Agent, pool: list[episodes.Lives]) -> None:
-    some = episodes.drawn(pool, np.zeros(4, np.int64), np.arange(4))
+    some = episodes.draw_lives(pool, np.zeros(4, np.int64), np.arange(4))
     tokens = episodes.tokens_of(some, agent.device)
     said = lesson.as_if_seen(agent, tokens, some)
     one = {name: encoded.map(lambda x: x[:, -1]) for name, encoded in tokens.items()}

@@ -17,12 +17,12 @@ from devmind.curriculum.rehearsal import rehearsals
 from devmind.curriculum.teaching import teach
 from devmind.seeding import exam_seeds, lesson_seeds
 from devmind.testing import tiny_agent, tiny_context
-from devmind.worlds.nursery.looks import WITHOUT, unheard
+from devmind.worlds.nursery.looks import WITHOUT, tone_held_out
 from stages.memory import parts
 from stages.memory.match import exam, lesson
-from stages.memory.match.exam import PAUSE, chosen, nearest
+from stages.memory.match.exam import PAUSE, choose_matches, nearest
 from stages.memory.match.heads import MatchHead, log_odds
-from stages.memory.match.lesson import KINDS, LONGEST_TAUGHT, answers, lesson_batch, longest, shown, things
+from stages.memory.match.lesson import KINDS, LONGEST_TAUGHT, answers, lesson_batch, longest, show_episodes, things
 from stages.memory.recall.things import HELD_OUT, SIZES_M, TAUGHT
 from stages.memory.stage import MemoryStage
 from stages.reflex.stage import ReflexStage
@@ -53,7 +53,7 @@ def test_the_sample_returns_as_the_right_choice(monkeypatch):
         lesson, "looks", lambda of, which, look, senses: {senses[0]: which[..., None].astype(np.float32)}
     )
     of = things(exam_seeds(50, "match"), HELD_OUT)
-    met = shown(of, "sight", 5)[..., 0]
+    met = show_episodes(of, "sight", 5)[..., 0]
     assert met.shape == (50, 1 + 5 + 2)
     assert (met[:, 0] == 0).all()
     assert (met[:, 1:6] >= 2).all(), "neither choice comes between"
@@ -90,10 +90,10 @@ def test_the_rule_takes_the_nearer_raw_input():
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_short_term_memory_the_sample_changes_nothing(agent, kind):
     of = things(exam_seeds(24, "match", kind), HELD_OUT)
-    met = shown(of, KINDS[kind], 1)
+    met = show_episodes(of, KINDS[kind], 1)
     other = met.copy()
     other[:, 0] = met[::-1, 0]
-    alone, with_other = (chosen(agent, KINDS[kind], x, short_term=False) for x in (met, other))
+    alone, with_other = (choose_matches(agent, KINDS[kind], x, short_term=False) for x in (met, other))
     assert (alone == with_other).all()
 
 
@@ -157,13 +157,13 @@ def test_a_batch_teaches_the_trunk_and_its_head(agent, tmp_path: Path):
 def test_lessons_never_sound_held_out_tones_and_the_exam_has_a_row_for_them(monkeypatch, tmp_path):
     for seeds, among, some in ((lesson_seeds(400, "match"), TAUGHT, False), (exam_seeds(400, "match"), HELD_OUT, True)):
         of = things(seeds, among)
-        assert unheard(of.size_m).any() == some
+        assert tone_held_out(of.size_m).any() == some
         assert np.diff(np.sort(of.size_m, 1)).min() >= (SIZES_M[1] - SIZES_M[0]) / (16 if some else 20)
     agent, context = tiny_agent(), tiny_context(tmp_path)
     for sense in ("sight", "sound", "words"):
         agent.add_encoder(sense)
     parts.admit(agent)
-    monkeypatch.setattr(exam, "chosen", lambda agent, sense, met, short_term=True: np.zeros(len(met), np.int64))
+    monkeypatch.setattr(exam, "choose_matches", lambda agent, sense, met, short_term=True: np.zeros(len(met), np.int64))
     for met, told in (([], 0), (list(WITHOUT), 2)):
         agent.config.trained_on = met
         seen, heard = exam.examine(agent, context).in_full()

@@ -54,7 +54,7 @@ def test_a_slipping_hand_is_taught_the_right_choice():
 
 def test_half_of_the_rooms_are_won_without_memory():
     seeds = np.arange(60)
-    left, right = (exam.reached(7, seeds, exam.straight_on(side)) for side in (LEFT, RIGHT))
+    left, right = (exam.right_things(7, seeds, exam.straight_on(side)) for side in (LEFT, RIGHT))
     assert (left + right == 1).all()  # each room is won by one of the two sides
     assert 0.25 < left.mean() < 0.75
 
@@ -99,7 +99,7 @@ def test_all_rooms_of_untaught_sizes_are_asked_with_enough_time(tmp_path):
         assert asked == {rooms.layout(size, seed) for seed in range(400)}
         assert seeds.min() >= EXAM_SEEDS_FROM
         assert longest == 3 * max(teachers_steps(size, int(seed)) for seed in seeds)
-    left, right = (exam.reached(9, rooms.exam_rooms(0, 9), exam.straight_on(side)) for side in (LEFT, RIGHT))
+    left, right = (exam.right_things(9, rooms.exam_rooms(0, 9), exam.straight_on(side)) for side in (LEFT, RIGHT))
     assert (left + right == 1).all()
 
 
@@ -115,8 +115,8 @@ def test_rows_report_the_sizes_that_lessons_lack(tmp_path, monkeypatch):
 
 def test_the_exam_plays_every_room_once(tmp_path, monkeypatch):
     context, played = tiny_context(tmp_path), []
-    monkeypatch.setattr(exam, "reached", lambda size, seeds, policy: played.append((size, seeds)) or np.ones(1))
+    monkeypatch.setattr(exam, "right_things", lambda size, seeds, policy: played.append((size, seeds)) or np.ones(1))
     for name, size in exam.SIZES.items():
-        exam.arrived(context, name, 3, exam.straight_on(LEFT))
+        exam.arrivals(context, name, 3, exam.straight_on(LEFT))
         assert played[-1][0] == size
         np.testing.assert_array_equal(played[-1][1], rooms.exam_rooms(context.seed, size))

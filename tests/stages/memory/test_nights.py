@@ -42,8 +42,8 @@ def examined(
     """The exam of an agent that names things by its store and, after a night, a share `asleep` of them without it."""
     patch.setattr(exam, "NIGHTS", {"tiny": 10})
     patch.setattr(exam, "remember", lambda agent, of: ["a memory"] * len(of.seed))
-    patch.setattr(exam, "reopened", lambda memory: memory)
-    patch.setattr(exam, "shown", lambda of, views: [()] * views)
+    patch.setattr(exam, "reopen_memory", lambda memory: memory)
+    patch.setattr(exam, "looks_by_view", lambda of, views: [()] * views)
     patch.setattr(exam, "sleep", lambda *args, **more: SimpleNamespace(steps=0, asked=0))
 
     def questions(pupil: Agent, of: Any, asked: Any, memories: Any = None) -> np.ndarray:
@@ -141,7 +141,7 @@ def test_a_second_night_equals_a_night_alone_and_rehearsals_are_played_once(
 
 def test_a_life_is_remembered_and_asked_among_others_as_alone(agent: Agent) -> None:
     three, alone = (lives(np.array(seeds), THINGS) for seeds in ([3, 4, 5], [4]))
-    asked, asked_alone = exam.shown(three, 2), exam.shown(alone, 2)
+    asked, asked_alone = exam.looks_by_view(three, 2), exam.looks_by_view(alone, 2)
     mine = slice(THINGS, 2 * THINGS)
     for one, many in zip(asked_alone, asked, strict=True):
         for moment, same in zip(one, many[mine], strict=True):
@@ -155,4 +155,4 @@ def test_a_life_is_remembered_and_asked_among_others_as_alone(agent: Agent) -> N
             np.testing.assert_allclose(key.vector, same.keys[sense].vector, atol=1e-5)
     answered = exam.questions(agent, three, asked, memories).reshape(2, -1)[:, mine]
     np.testing.assert_array_equal(answered.reshape(-1), exam.questions(agent, alone, asked_alone, [memories[1]]))
-    assert exam.reopened(memories[1]).now_s == exam.ASKED_AFTER_S
+    assert exam.reopen_memory(memories[1]).now_s == exam.ASKED_AFTER_S

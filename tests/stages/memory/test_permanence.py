@@ -181,7 +181,7 @@ def test_turned_heads_come_back_before_the_question() -> None:
     for tick in range(hiding.HORIZON):
         if (tick == plan.ask).any():
             assert np.abs(pan[tick == plan.ask]).max() < 1e-9
-        pan = pan + episodes.turned(seeds, plan, tick)[:, 0] * 25
+        pan = pan + episodes.head_turns(seeds, plan, tick)[:, 0] * 25
         most = np.maximum(most, np.abs(pan))
     assert set(most) == {0.0, 50.0}
     assert 0.4 < (most > 0).mean() < 0.6

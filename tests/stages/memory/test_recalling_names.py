@@ -29,12 +29,12 @@ from stages.memory.recall.things import (
     NAMES,
     PAIRS,
     TAUGHT,
-    invented,
+    invent_words,
     lives,
     looks,
     nearest_raw,
     not_joined,
-    renamed,
+    rename_lives,
 )
 from stages.memory.sleep import exam as sleep
 
@@ -80,7 +80,7 @@ def test_lessons_and_exams_of_names_use_different_combinations_of_looks(context:
         patch.setattr(
             lesson, "lives", lambda seeds, things, among=None: drawn.append(among) or lives(seeds, things, among)
         )
-        lesson.taught(context, 3)
+        lesson.lesson_episodes(context, 3)
         patch.setattr(exam, "lives", lesson.lives)
         with pytest.raises(AttributeError):  # no agent is needed to see what would be asked
             exam.examine(None, context.glimpse()).alone()  # type: ignore[arg-type]
@@ -209,7 +209,7 @@ def test_pointing_at_nothing_counts_only_for_things_never_named(
     agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch, strangers: bool
 ) -> None:
     of = lives(np.arange(2_000_000, 2_000_008), exam.THINGS + exam.STRANGERS, HELD_OUT)
-    words, asked = invented(of.seed, exam.THINGS, exam=True), 0
+    words, asked = invent_words(of.seed, exam.THINGS, exam=True), 0
 
     def points(output: Categorical) -> list[int | None]:
         """Point at nothing for the things never named, which are asked last, or for the others alone."""
@@ -226,18 +226,18 @@ def test_pointing_at_nothing_counts_only_for_things_never_named(
 
 
 def test_lessons_never_use_the_words_of_exams() -> None:
-    taught = set(invented(np.arange(500), 12, exam=False).ravel())
-    asked = invented(np.arange(1_000_000, 1_000_400), 12, exam=True)
+    taught = set(invent_words(np.arange(500), 12, exam=False).ravel())
+    asked = invent_words(np.arange(1_000_000, 1_000_400), 12, exam=True)
     assert len(taught) > 5000
     assert not taught & set(asked.ravel())
     assert not set(NAMES) & (taught | set(asked.ravel()))
     assert all(len(set(row)) == 12 for row in asked.tolist())
-    np.testing.assert_array_equal(invented(np.array([1_000_003]), 12, exam=True)[0], asked[3])
+    np.testing.assert_array_equal(invent_words(np.array([1_000_003]), 12, exam=True)[0], asked[3])
 
 
 def test_an_unknown_word_is_copied_from_the_memory_pointed_at(agent: Agent) -> None:
     of = lives(np.array([2_000_003]), exam.THINGS + exam.STRANGERS)
-    words = invented(of.seed, exam.THINGS, exam=True)
+    words = invent_words(of.seed, exam.THINGS, exam=True)
 
     def said(logits: list[float]) -> tuple[np.ndarray, np.ndarray]:
         with pytest.MonkeyPatch.context() as patch:
@@ -336,11 +336,11 @@ def test_a_lesson_of_names_shows_no_combination_of_the_exam(agent: Agent, contex
 def test_a_lesson_of_names_never_pairs_held_out_names_with_a_colour(
     agent: Agent, context: Context, monkeypatch
 ) -> None:
-    plain, told = renamed, []
-    monkeypatch.setattr(lesson, "renamed", lambda of: told.append((of, plain(of))) or told[-1][1])
+    plain, told = rename_lives, []
+    monkeypatch.setattr(lesson, "rename_lives", lambda of: told.append((of, plain(of))) or told[-1][1])
     for update in range(0, 200, 10):
         lesson_batch(agent, context, update, 64, 100)
-    lesson.taught(context, 40)
+    lesson.lesson_episodes(context, 40)
     drawn, shown = ([of[which] for of in told] for which in (0, 1))
     before, after = (np.concatenate([of.answer.ravel() for of in lives_]) for lives_ in (drawn, shown))
     colour = np.concatenate([of.colour.ravel() for of in shown])
@@ -374,7 +374,7 @@ def test_the_exam_splits_names_by_whether_lessons_paired_them_with_the_colour(
 def test_untaught_rules_name_the_asked_thing_by_its_looks(agent: Agent, monkeypatch) -> None:
     """A rule finds the name of the thing asked for and, if another thing is shown in its place, that thing's name."""
     of = lives(np.arange(6), 16, HELD_OUT)
-    words = invented(of.seed, 12, exam=True)
+    words = invent_words(of.seed, 12, exam=True)
     found = exam._without_learning(agent, of, words)
     assert len(found) == 3
     assert found["name of the nearest raw sound"] > 0.8

@@ -59,12 +59,12 @@ class Rememberer:
 
 
 def test_a_player_with_memory_wins_and_one_without_has_half(context):
-    assert memory_len.answered(context, 20, 40, short_term.choosing(Rememberer("sign"))).mean() == 1
-    assert maze.arrived(context, maze.T_MAZE, 40, short_term.choosing(Rememberer("maze"))).mean() == 1
+    assert memory_len.right_answers(context, 20, 40, short_term.choosing(Rememberer("sign"))).mean() == 1
+    assert maze.arrivals(context, maze.T_MAZE, 40, short_term.choosing(Rememberer("maze"))).mean() == 1
     np.testing.assert_allclose(
-        repeat_previous.dealt(context, 8, short_term.choosing(Rememberer("cards"))), 1.0, atol=1e-5
+        repeat_previous.returns_of_decks(context, 8, short_term.choosing(Rememberer("cards"))), 1.0, atol=1e-5
     )
-    always = memory_len.answered(context, 20, 40, short_term.always(1)).mean()
+    always = memory_len.right_answers(context, 20, 40, short_term.always(1)).mean()
     assert 0.2 < always < 0.8
 
 
@@ -78,12 +78,12 @@ def test_an_agent_plays_more_side_by_side_and_a_rule_draws_as_before(context, ag
         return make(name, level, seeds)
 
     object.__setattr__(context, "make_world", counted)
-    memory_len.answered(context, 3, 8, short_term.at_random(2, 0))
+    memory_len.right_answers(context, 3, 8, short_term.at_random(2, 0))
     assert sizes == [3, 3, 2], "a rule that draws at random has another score in other groups"
-    child = memory_len.answered(context, 3, 8, short_term.agent_policy(agent))
+    child = memory_len.right_answers(context, 3, 8, short_term.agent_policy(agent))
     assert sizes[3:] == [6, 2]
     monkeypatch.setattr(short_term, "AGENTS_TOGETHER", 3)
-    np.testing.assert_array_equal(memory_len.answered(context, 3, 8, short_term.agent_policy(agent)), child)
+    np.testing.assert_array_equal(memory_len.right_answers(context, 3, 8, short_term.agent_policy(agent)), child)
 
 
 def test_short_term_memory_off_forgets_within_a_moment(context):
@@ -159,7 +159,7 @@ def test_lessons_do_not_train_the_reflexes(agent):
 
 
 def test_without_minigrid_its_measures_are_omitted_and_the_report_says_so(agent, context, monkeypatch):
-    monkeypatch.setattr(minigrid, "installed", lambda: False)
+    monkeypatch.setattr(minigrid, "minigrid_installed", lambda: False)
     measures = maze.examine(agent, context.glimpse()).alone()
     assert [measure.name for measure in measures] == [maze.T_MAZE]
     assert "not installed" in measures[0].note

@@ -10,7 +10,15 @@ from devmind.algorithms.diffusion import HybridPipeline, MaskedTokens, TokenDeno
 from devmind.errors import ConfigError
 from devmind.testing.laws import ATOL
 from devmind.worlds.tabletop import SORTED, THINGS, Table, TabletopRules
-from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, THERE, WORDS, arranged, plans, shuffled
+from stages.planning.arrange.demonstrations import (
+    CHANNELS,
+    HORIZON,
+    THERE,
+    WORDS,
+    arrange_tables,
+    plans,
+    shuffle_tables,
+)
 from stages.planning.imagining import Imaginer, scene
 
 SEEDS = np.arange(300)
@@ -24,18 +32,18 @@ def tables(level: str = "three", seeds: np.ndarray = SEEDS) -> Table:
 @pytest.mark.parametrize("level", ["two", "three", "three" + SORTED])
 def test_shown_plans_sort_everything_when_carried_out(level: str) -> None:
     rng = np.random.default_rng(0)
-    done, share = arranged(TabletopRules(level), tables(level), lambda table: plans(table, rng)[0])
+    done, share = arrange_tables(TabletopRules(level), tables(level), lambda table: plans(table, rng)[0])
     assert done.all()
     assert (share == 1).all()
 
 
 def test_a_shuffled_table_is_the_same_table() -> None:
     rng = np.random.default_rng(0)
-    state, other = tables(), shuffled(tables(), np.random.default_rng(1))
+    state, other = tables(), shuffle_tables(tables(), np.random.default_rng(1))
     assert (other.things != state.things).any()
     assert ((other.kinds == 0).sum(1) == (state.kinds == 0).sum(1)).all()
     np.testing.assert_array_equal(np.sort(other.places[..., 0]), np.sort(state.places[..., 0]))
-    assert arranged(TabletopRules("three"), other, lambda table: plans(table, rng)[0])[0].all()
+    assert arrange_tables(TabletopRules("three"), other, lambda table: plans(table, rng)[0])[0].all()
 
 
 def test_points_match_their_symbols_and_every_order_occurs() -> None:
@@ -54,7 +62,7 @@ def test_points_match_their_symbols_and_every_order_occurs() -> None:
 
 def test_plans_for_another_table_sort_nothing() -> None:
     rng = np.random.default_rng(0)
-    _, share = arranged(TabletopRules("three"), tables(), lambda table: np.roll(plans(table, rng)[0], 1, axis=0))
+    _, share = arrange_tables(TabletopRules("three"), tables(), lambda table: np.roll(plans(table, rng)[0], 1, axis=0))
     assert share.mean() < 0.05
 
 

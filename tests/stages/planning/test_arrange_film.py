@@ -17,7 +17,7 @@ from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
 from devmind.cli import app
 from devmind.testing import tiny_agent
-from devmind.worlds.tabletop import TabletopRules, observed
+from devmind.worlds.tabletop import TabletopRules, observe_table
 from stages.planning import parts
 from stages.planning.arrange import film
 from stages.planning.arrange.demonstrations import THERE
@@ -34,7 +34,7 @@ def test_the_pages_plan_is_the_one_in_the_state(agent: Agent) -> None:
     actor = Actor(agent, 1, effectors=[parts.ARM])
     for _ in rollout(actor, make_world("tabletop", "two", [5]), 1):
         kept = actor.state.carry[f"kept.{parts.ARRANGE}"]
-    found = film.arranged(agent, "two", 5)
+    found = film.arrange_table(agent, "two", 5)
     assert found.drawn is not None
     assert torch.equal(found.drawn.trajectory[found.chosen], kept["plan"][0])
     assert found.words == [film.WORDS[one] for one in kept["symbols"][0].tolist() if one != THERE]
@@ -74,7 +74,7 @@ def test_the_command_prints_and_shows_the_plan(agent: Agent, tmp_path: Path) -> 
 
 
 def test_an_impossible_plan_and_missing_senses_are_reported(agent: Agent) -> None:
-    table = observed(TabletopRules("three").initial(np.array([3])))
+    table = observe_table(TabletopRules("three").initial(np.array([3])))
     actor = Actor(agent, 1, effectors=[parts.ARM])
 
     def said(senses: dict[str, Any], first: bool) -> str:

@@ -15,12 +15,12 @@ from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
 from devmind.agent.heads import Inlet
 from devmind.algorithms.diffusion import SPREAD_OUT
-from devmind.algorithms.diffusion.pipeline import Drawn
+from devmind.algorithms.diffusion.pipeline import SampledPlans
 from devmind.curriculum.exam import Exam
 from devmind.curriculum.examining import examination
 from devmind.errors import ConfigError
 from devmind.testing import check_head, tiny_context
-from devmind.worlds.tabletop import MOVED, THINGS, Table, TabletopRules, observed
+from devmind.worlds.tabletop import MOVED, THINGS, Table, TabletopRules, observe_table
 from stages.planning import parts
 from stages.planning.arrange import exam, lesson
 from stages.planning.arrange.demonstrations import HORIZON, LENGTH, follow, held_out, plans
@@ -57,7 +57,7 @@ class Knowing:
 
     def __call__(
         self, imaginer: Imaginer, condition: Tensor, *args: Any, watch: Any = None, of: int = 1, **more: Any
-    ) -> Drawn:
+    ) -> SampledPlans:
         table = table_of(condition)
         if self.others:
             # Shuffled among themselves, plans would be right where only one row asks.
@@ -69,7 +69,9 @@ class Knowing:
         told = torch.from_numpy(points)
         for number in range(imaginer.steps if watch is not None else 0):
             watch(number, told, told, None)
-        return Drawn(told, torch.from_numpy(words), torch.zeros(len(points))).rows(torch.arange(0, len(points), of))
+        return SampledPlans(told, torch.from_numpy(words), torch.zeros(len(points))).rows(
+            torch.arange(0, len(points), of)
+        )
 
 
 @pytest.fixture
@@ -109,7 +111,7 @@ def test_the_head_keeps_the_laws_of_heads(agent: Agent) -> None:
 def test_the_head_reads_the_table(agent: Agent) -> None:
     state = TabletopRules("three").initial(SEEDS)
     actor = Actor(agent, len(SEEDS), effectors=[parts.ARM])
-    actor(observed(state), np.ones(len(SEEDS), bool))
+    actor(observe_table(state), np.ones(len(SEEDS), bool))
     read: Any = actor.output.outputs[parts.ARRANGE]  # type: ignore[union-attr]
     torch.testing.assert_close(read.condition[:, -TOLD_BY:, :FEATURES], scene(state))
     assert read.condition[:, :-TOLD_BY, :FEATURES].abs().max() == 0  # nothing of the trunk can be pointed at
@@ -196,7 +198,7 @@ def test_without_things_nothing_is_planned(agent: Agent, knowing: Knowing) -> No
 def test_plans_are_repeatable_and_differ_between_tables_and_numbers(agent: Agent) -> None:
     rules = TabletopRules("three")
     state = rules.initial(SEEDS[:2])
-    senses = observed(Table.concat([state, state]))
+    senses = observe_table(Table.concat([state, state]))
     actor = Actor(agent, 4, effectors=[parts.ARM])
     actor(senses, np.ones(4, bool))
     first = kept(actor)["plan"].clone()
@@ -278,6 +280,6 @@ def test_the_hand_rule_sorts_and_opens_an_empty_closed_hand() -> None:
     for tick in rollout(exam.nearest_first, world):
         done |= tick.reward > 0
     assert done.all()
-    senses = observed(TabletopRules("two").initial(SEEDS[:1]))
+    senses = observe_table(TabletopRules("two").initial(SEEDS[:1]))
     senses["hand"][:, 2] = 1.0
     assert exam.nearest_first(senses, np.zeros(1, bool))[parts.ARM][0, 2] == -1.0

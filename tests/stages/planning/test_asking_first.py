@@ -15,7 +15,7 @@ from devmind.curriculum.exam import Exam, Measure
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.testing import tiny_context
 from devmind.worlds import minigrid
-from devmind.worlds.minigrid import env_of, installed, lent, planes
+from devmind.worlds.minigrid import env_of, minigrid_installed, planes, shared_room
 from stages.planning import parts
 from stages.planning.instruct import asking, exam, missions
 from stages.planning.instruct.asking import (
@@ -31,12 +31,12 @@ from stages.planning.instruct.asking import (
     AnsweringRooms,
     ByHand,
     Case,
-    Went,
+    CaseResult,
+    carry_out,
     cases,
-    gone,
 )
 
-pytestmark = pytest.mark.skipif(not installed(), reason=minigrid.MISSING)
+pytestmark = pytest.mark.skipif(not minigrid_installed(), reason=minigrid.MISSING)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def given() -> list[Case]:
 
 def seen_and_places(case: Case) -> tuple[set[int], list[tuple[int, int]], Any]:
     """The view at the start of a case, the places of its things, and the environment."""
-    world = lent(LEVEL)
+    world = shared_room(LEVEL)
     world.reset(seed=case.seed)
     env = env_of(world)
     at = [(n % env.width, n // env.width) for n, cell in enumerate(env.grid.grid)
@@ -84,9 +84,9 @@ def test_only_the_needed_question_counts_as_right() -> None:
     assert not word.has_to(["What is 'ball'?"])
     assert closed.has_to([])
     assert not closed.has_to([where])
-    assert Went((), True).is_right(closed)
-    assert not Went((), True).is_right(far), "who never asks has not asked"
-    assert Went((where, "What is 'red'?"), False).is_right(far), "the first question says whether it asks rightly"
+    assert CaseResult((), True).is_right(closed)
+    assert not CaseResult((), True).is_right(far), "who never asks has not asked"
+    assert CaseResult((where, "What is 'red'?"), False).is_right(far), "the first question says whether it asks rightly"
 
 
 def test_the_rooms_answer_what_a_word_means_and_which_door_comes_first(given: list[Case]) -> None:
@@ -140,11 +140,11 @@ def test_perfect_perception_reaches_the_goals_and_swapped_instructions_do_not(
 
 def test_wrong_or_missing_answers_leave_the_task_undone(given: list[Case]) -> None:
     words = [one for one in given if one.case == WORD]
-    assert all(one.done for one in gone(words, ByHand))
-    assert not any(one.done for one in gone(words, ByHand, answers=False))
+    assert all(one.done for one in carry_out(words, ByHand))
+    assert not any(one.done for one in carry_out(words, ByHand, answers=False))
     wrong = [Case(one.seed, one.case, one.goal, one.said, one.word, "grey", one.episode) for one in words]
     wrong = [one for one in wrong if one.goal[1] != "grey"]
-    assert np.mean([one.done for one in gone(wrong, ByHand)]) <= 0.25
+    assert np.mean([one.done for one in carry_out(wrong, ByHand)]) <= 0.25
 
 
 @pytest.mark.slow

@@ -22,10 +22,10 @@ from devmind.live.options import LiveOptions
 from devmind.live.recording import Recording
 from devmind.live.virtual import VirtualClock
 from devmind.memory import Memory, open_store
-from devmind.raised import raised
+from devmind.raised import raised_agents
 from devmind.sessions.reader import Session
 from devmind.worlds import minigrid
-from devmind.worlds.minigrid import DONE, installed
+from devmind.worlds.minigrid import DONE, minigrid_installed
 from devmind.worlds.rules import rules_of
 from devmind.worlds.world_room import WorldRoom
 from stages.planning import parts
@@ -35,9 +35,9 @@ from stages.planning.instruct.head import INSTRUCTED, InstructHead, Instruction
 from stages.planning.instruct.lacks import LOOKS_S
 from stages.planning.instruct.symbols import DROP_NEXT_TO, GO_TO, OPEN, PICK_UP, Subgoal
 
-pytestmark = pytest.mark.skipif(not installed(), reason=minigrid.MISSING)
+pytestmark = pytest.mark.skipif(not minigrid_installed(), reason=minigrid.MISSING)
 
-FOLDER = raised()["after-planning"]
+FOLDER = raised_agents()["after-planning"]
 FETCH, IN_TURN = "MiniGrid-Fetch-5x5-N2-v0", "BabyAI-GoToSeqS5R2-v0"
 TICK_S = 0.1
 BALL, BOX = 1, 2

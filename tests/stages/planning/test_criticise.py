@@ -27,7 +27,7 @@ pytest.importorskip("ogbench")
 
 @pytest.fixture(scope="module")
 def walked() -> list[trips.Trips]:
-    return [trips.made("medium", 0, 4_000)]
+    return [trips.make_trips("medium", 0, 4_000)]
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_a_short_lesson_tells_flaws_of_new_trips(agent: Agent, walked: list[trip
     made = [lesson.batch(drafts(walked, 64, numpy_rng("test", n))) for n in range(50)]
     for step in range(learner.steps):
         learner.update(made[step % len(made)], step)
-    asked = drafts([trips.made("medium", 0, 4_000, exam_seeds)], 300, np.random.default_rng(2))
+    asked = drafts([trips.make_trips("medium", 0, 4_000, exam_seeds)], 300, np.random.default_rng(2))
     with examination(agent):
         judged = exam.judge(agent, asked.draft)
     assert exam.above(judged.flawed().numpy(), asked).mean() > 0.85
@@ -132,7 +132,7 @@ def test_known_flaws_are_right_and_shuffled_answers_are_at_chance(agent: Agent, 
     context = tiny_context(tmp_path / "run", "exam.episodes_scale=1")
 
     def scores(shuffle: bool) -> dict[str, float]:
-        told = exam.examined(context, context.episodes(exam.PLANS // 5))
+        told = exam.exam_drafts(context, context.episodes(exam.PLANS // 5))
 
         def judge(agent: Agent, draft: np.ndarray) -> Judgement:
             assert np.array_equal(draft, told.draft)

@@ -28,7 +28,7 @@ from devmind.algorithms.grid import (
     WALL,
     ahead,
     door,
-    moved,
+    move_pose,
     thing,
     truth,
 )
@@ -38,7 +38,7 @@ from devmind.errors import ConfigError, WorldError
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.testing import tiny_agent, tiny_context
 from devmind.worlds import minigrid
-from devmind.worlds.minigrid import env_of, installed, lent
+from devmind.worlds.minigrid import env_of, minigrid_installed, shared_room
 from stages.planning import parts
 from stages.planning.instruct import asking, exam, lesson, missions, symbols
 from stages.planning.instruct.carrying import Carried
@@ -50,7 +50,7 @@ from stages.planning.instruct.rooms import Rooms
 from stages.planning.instruct.symbols import ANY, DROP_NEXT_TO, GO_TO, OPEN, PICK_UP, Subgoal, as_numbers, from_numbers
 from tests.stages.floors import held_to_the_floors
 
-pytestmark = pytest.mark.skipif(not installed(), reason=minigrid.MISSING)
+pytestmark = pytest.mark.skipif(not minigrid_installed(), reason=minigrid.MISSING)
 
 PUT_NEXT, IN_TURN = "BabyAI-PutNextLocal-v0", "BabyAI-GoToSeqS5R2-v0"
 KEY, BALL, BOX = range(len(KINDS))
@@ -103,7 +103,7 @@ def test_plans_convert_to_numbers_and_words_and_back() -> None:
 def test_what_comes_after_is_done_before() -> None:
     found = {}
     for seed in range(200):
-        world = lent(IN_TURN)
+        world = shared_room(IN_TURN)
         world.reset(seed=seed)
         found[env_of(world).mission] = symbols.of_instruction(env_of(world).instrs)
     for said, plan in found.items():
@@ -185,7 +185,7 @@ def gone_through(
             break
         front = ahead(pose)
         if action in (LEFT, RIGHT) or (action == FORWARD and room[front] == FLOOR):
-            pose = moved(pose, action)
+            pose = move_pose(pose, action)
         elif action == minigrid.PICKUP and carried == FLOOR and room[front] >= THINGS:
             carried, room[front] = int(room[front]), FLOOR
         elif action == minigrid.DROP and carried != FLOOR and room[front] == FLOOR:
@@ -227,7 +227,7 @@ def test_an_instruction_with_a_place_has_no_symbols() -> None:
 
 def test_missions_of_lessons_use_babyais_words_and_hold_out_pairs() -> None:
     rng = numpy_rng("missions")
-    found = list(missions.drawn(lesson_seeds(40, 0, "missions"), 300, rng))
+    found = list(missions.draw_missions(lesson_seeds(40, 0, "missions"), 300, rng))
     assert len(found) == 300
     assert {word for said, _ in found for word in said.replace(",", "").split()} <= missions.WORDS
     assert not any(missions.pair_held_out(plan) for _, plan in found)
@@ -241,8 +241,8 @@ def test_a_fresh_thread_draws_the_same_missions() -> None:
     """The first reset of a room used to draw another mission than all later ones, so one lesson had two versions."""
     seeds = lesson_seeds(6, 0, "again")
     with ThreadPoolExecutor(1) as pool:  # its rooms were never reset
-        first = pool.submit(lambda: list(missions.drawn(seeds, 48, numpy_rng("again")))).result()
-    assert list(missions.drawn(seeds, 48, numpy_rng("again"))) == first
+        first = pool.submit(lambda: list(missions.draw_missions(seeds, 48, numpy_rng("again")))).result()
+    assert list(missions.draw_missions(seeds, 48, numpy_rng("again"))) == first
 
 
 def test_made_up_words_differ_in_exams_and_stand_at_their_position() -> None:
@@ -437,13 +437,13 @@ def test_an_errand_without_a_path_is_stuck_and_one_with_a_path_is_done(
 
 
 def things_of(name: str, seed: int) -> list[Any]:
-    world = lent(name)
+    world = shared_room(name)
     world.reset(seed=seed)
     return [cell for cell in env_of(world).grid.grid if cell is not None and cell.type in KINDS]
 
 
 def test_the_hand_pattern_reads_missions_and_nothing_else() -> None:
-    for said, plan in missions.drawn(lesson_seeds(20, 0, "pattern"), 150, numpy_rng("pattern")):
+    for said, plan in missions.draw_missions(lesson_seeds(20, 0, "pattern"), 150, numpy_rng("pattern")):
         assert by_pattern(said) == plan
     assert by_pattern("go to the zorb ball") == ()
 

@@ -14,7 +14,7 @@ from devmind import make_world
 from devmind.acting import rollout
 from devmind.agent.agent import Agent
 from devmind.agent.heads import Inlet
-from devmind.algorithms.diffusion.pipeline import Drawn
+from devmind.algorithms.diffusion.pipeline import SampledPlans
 from devmind.curriculum.exam import Exam
 from devmind.curriculum.examining import examination
 from devmind.errors import ConfigError
@@ -50,7 +50,7 @@ class Knowing:
             Imaginer, "drawn", lambda imaginer, condition, *args, of=1, **more: self.drawn(condition[::of])
         )
         monkeypatch.setattr(Inverse, "forward", self.inverse)
-        make = exam.handled
+        make = exam.tasks_done
 
         def handled(policy: Any, context: Any, task: str, seeds: np.ndarray, told: bool = False) -> np.ndarray:
             class Watched:
@@ -63,7 +63,7 @@ class Knowing:
 
             return make(whole, Watched(), task, seeds, told)
 
-        monkeypatch.setattr(exam, "handled", handled)
+        monkeypatch.setattr(exam, "tasks_done", handled)
 
     def places(self, sight: Tensor) -> Tensor:
         truth = self.world.truth()
@@ -73,7 +73,7 @@ class Knowing:
         named = places[np.arange(len(places)), asked]
         return torch.from_numpy(np.concatenate((places, named[:, None]), 1))
 
-    def drawn(self, condition: Tensor) -> Drawn:
+    def drawn(self, condition: Tensor) -> SampledPlans:
         scene = condition[:, -2 - COLOURS :].numpy()
         metres = scene[..., :3].astype(np.float64) * UNIT_M + MIDDLE_M
         there = condition[:, -COLOURS:, 27].numpy() > 0.5
@@ -88,7 +88,7 @@ class Knowing:
         self.made, self.misses = self.made + len(points), 0
         if self.others:
             points[..., :2] = -points[..., :2]
-        return Drawn(torch.from_numpy(points), torch.from_numpy(words), torch.zeros(len(points)))
+        return SampledPlans(torch.from_numpy(points), torch.from_numpy(words), torch.zeros(len(points)))
 
     @staticmethod
     def inverse(inverse: Inverse, hand: Tensor, following: Tensor, grip: Tensor) -> Tensor:
@@ -103,13 +103,13 @@ def knowing(monkeypatch: pytest.MonkeyPatch) -> Knowing:
 @pytest.mark.parametrize("task", TASKS)
 def test_the_script_succeeds_and_fails_with_another_rooms_truth(task: str, tmp_path: Path) -> None:
     context, script = tiny_context(tmp_path), exam.Script(task)
-    assert exam.handled(script, context, task, SEEDS, with_truth=True).all()
+    assert exam.tasks_done(script, context, task, SEEDS, with_truth=True).all()
 
     def elsewhere(truth: Any, first: np.ndarray) -> Any:
         moved = truth | {name: np.roll(truth[name], 1, 0) for name in ("position", "size")}
         return script(moved, first)
 
-    assert exam.handled(elsewhere, context, task, SEEDS, with_truth=True).mean() < 0.3
+    assert exam.tasks_done(elsewhere, context, task, SEEDS, with_truth=True).mean() < 0.3
 
 
 def test_rooms_in_which_the_task_is_done_are_not_asked_about(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_rooms_in_which_the_task_is_done_are_not_asked_about(tmp_path: Path) -> 
             return {name: value[self.rows] for name, value in every.items()}
 
     doing: Any = Doing()
-    assert exam.handled(doing, doing, "grasp", SEEDS).all()
+    assert exam.tasks_done(doing, doing, "grasp", SEEDS).all()
     assert asked[0] == len(SEEDS)
     assert asked[-1] < len(SEEDS)
 
@@ -204,10 +204,10 @@ def test_the_head_starts_from_the_reflexes_reading() -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_right_plans_are_followed_to_the_end(agent: Agent, knowing: Knowing, tmp_path: Path, task: str) -> None:
     context = tiny_context(tmp_path)
-    assert exam.handled(exam.handler(agent, len(SEEDS)), context, task, SEEDS).mean() > 0.9
+    assert exam.tasks_done(exam.handler(agent, len(SEEDS)), context, task, SEEDS).mean() > 0.9
     assert knowing.made < 3 * len(SEEDS)
     knowing.others = True
-    assert exam.handled(exam.handler(agent, len(SEEDS)), context, task, SEEDS).mean() < 0.3
+    assert exam.tasks_done(exam.handler(agent, len(SEEDS)), context, task, SEEDS).mean() < 0.3
 
 
 def test_a_hand_that_closes_on_nothing_replans_at_once(agent: Agent, knowing: Knowing) -> None:
@@ -259,7 +259,7 @@ def test_the_full_exam_has_floors_rows_and_a_ceiling(
     agent: Agent, knowing: Knowing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No head can be made while `knowing` replaces the heads' reading.
-    monkeypatch.setattr(parts, "untaught", lambda agent: agent)
+    monkeypatch.setattr(parts, "untrained_agent", lambda agent: agent)
     for measure in examined(agent, tmp_path, Exam.in_full).values():
         assert measure.ceiling == 1.0
         assert measure.chance < 0.5
@@ -269,7 +269,7 @@ def test_the_full_exam_has_floors_rows_and_a_ceiling(
 
 
 def test_the_untaught_agent_has_the_same_size_and_parts(agent: Agent) -> None:
-    newborn = parts.untaught(agent)
+    newborn = parts.untrained_agent(agent)
     assert newborn.config.size == agent.config.size
     assert not newborn.training
     assert parts.MANIPULATE in newborn.heads

@@ -108,7 +108,7 @@ def test_a_path_that_differs_from_the_given_moves_is_reported(
         maze("medium"), *ends, found=found, walked=np.stack(ends), words={4: south, 0: south, 2: south}
     )
     assert told.given == [(0, south, east), (2, south, south), (4, south, 0)]
-    commands._tell(told)
+    commands._print_trip(told)
     said = " ".join(capsys.readouterr().out.split())
     assert "of 3 moves given the chosen path makes 1, the candidates make 1 to 1" in said
     assert "stride 1: south was given, the path goes east" in said
@@ -186,7 +186,7 @@ def test_a_sensor_that_breaks_during_the_walk_is_reported(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(PointMazeRules, "observe", breaks)
     with pytest.raises(MomentError, match="sense 'body' holds NaN or infinity; a plan needs numbers"):
-        film.imagined(agent, PointMazeRules("medium"), np.array([0.0, 0.0]), np.array([20.0, 20.0]))
+        film.imagine_trip(agent, PointMazeRules("medium"), np.array([0.0, 0.0]), np.array([20.0, 20.0]))
 
 
 def test_an_unknown_maze_and_an_untaught_agent_are_reported(tmp_path: Path) -> None:

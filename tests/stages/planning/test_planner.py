@@ -21,8 +21,8 @@ from devmind.testing.laws import ATOL
 from stages.planning import parts
 from stages.planning.judge import draft
 from stages.planning.parts import HORIZON, ROUTE, WALK
-from stages.planning.places import middles, square, unscaled
-from stages.planning.planner import WARM, PlannerHead, interpolated
+from stages.planning.places import middles, square, unscale_places
+from stages.planning.planner import WARM, PlannerHead, interpolate_plan
 from stages.planning.route import trips
 
 pytest.importorskip("ogbench")
@@ -172,8 +172,8 @@ def test_a_due_plan_begins_from_the_rest_of_the_last_one(agent: Agent, monkeypat
     plan = on_a_plan(read, FOLLOW, [2.0, 3.5], [2.25, 4.0])
     read.prepare()
     (how,) = calls
-    rest = interpolated(plan, torch.arange(HORIZON) + torch.tensor([[2.25], [4.0]]))
-    torch.testing.assert_close(unscaled(how["start"]).unflatten(0, (2, -1))[:, 0], rest)
+    rest = interpolate_plan(plan, torch.arange(HORIZON) + torch.tensor([[2.25], [4.0]]))
+    torch.testing.assert_close(unscale_places(how["start"]).unflatten(0, (2, -1))[:, 0], rest)
     assert (how["begin"], how["steps"]) == (WARM, head.warm_steps * round(1 / WARM))
     assert read.after["age"].tolist() == [1, 1]
     assert read.after["along"].tolist() == [0.0, 0.0], "the new plan is at its beginning"
@@ -254,7 +254,7 @@ def test_classifier_free_guidance_is_passed_to_the_denoiser(agent: Agent) -> Non
         {at: place.repeat_interleave(n, 0) for at, place in head.held(read, None).items()},
         steps=head.steps, guidance=2.0, luck=luck, words_first=head.word_steps,
     )  # fmt: skip
-    torch.testing.assert_close(found.plans.flatten(0, 1), unscaled(drawn.trajectory))
+    torch.testing.assert_close(found.plans.flatten(0, 1), unscale_places(drawn.trajectory))
     assert not torch.equal(found.plans, alone.plans)
 
 
@@ -290,7 +290,7 @@ def test_the_critic_chooses_and_given_points_are_kept(agent: Agent) -> None:
     torch.testing.assert_close(found.plans[:, :, 5], place[:, None].expand(-1, head.candidates, -1))
     assert found.symbols[:, :, 0].tolist() == [[1] * head.candidates, [4] * head.candidates]
     # Of two plans that differ only in length, the shorter has the better mark.
-    straight = interpolated(torch.tensor([[[0.0, 0.0], [1.0, 0.0]]]), torch.linspace(0, 1, HORIZON)[None])
+    straight = interpolate_plan(torch.tensor([[[0.0, 0.0], [1.0, 0.0]]]), torch.linspace(0, 1, HORIZON)[None])
     detour = straight + torch.sin(torch.linspace(0, torch.pi, HORIZON))[None, :, None] * torch.tensor([0.0, 1.0])
     head.sound[-1].weight.data.zero_()
     marks = head.marks(torch.stack((straight, detour), 1), read.maze[:1])
@@ -313,8 +313,8 @@ def test_moves_are_named_from_the_drawn_trajectory(agent: Agent) -> None:
 
 
 def test_names_of_strides_are_learned_from_trips(agent: Agent) -> None:
-    head, walks = head_of(agent), [trips.made("medium", 0, 4_000)]
-    held_out = [trips.made("medium", 0, 4_000, exam_seeds)]
+    head, walks = head_of(agent), [trips.make_trips("medium", 0, 4_000)]
+    held_out = [trips.make_trips("medium", 0, 4_000, exam_seeds)]
     optimizer = torch.optim.AdamW(head.names.parameters(), lr=1e-2)
 
     def told(of: list[trips.Trips], n: int) -> tuple[Any, Any]:
@@ -400,5 +400,5 @@ def test_a_planner_without_symbols_works_and_too_short_a_plan_is_refused(agent: 
 
 def test_interpolation_gives_places_between_points() -> None:
     plan = torch.tensor([[[0.0, 0.0], [2.0, 0.0], [2.0, 4.0]]])
-    found = interpolated(plan, torch.tensor([[0.5, 1.0, 1.25, 9.0]]))
+    found = interpolate_plan(plan, torch.tensor([[0.5, 1.0, 1.25, 9.0]]))
     assert found.tolist() == [[[1.0, 0.0], [2.0, 0.0], [2.0, 1.0], [2.0, 4.0]]]

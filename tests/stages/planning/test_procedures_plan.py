@@ -21,12 +21,12 @@ from devmind.errors import ConfigError
 from devmind.live.directing import said_by
 from devmind.live.life import Life
 from devmind.live.options import LiveOptions
-from devmind.live.viewing.view import said
+from devmind.live.viewing.view import spoken_words
 from devmind.live.virtual import VirtualClock
 from devmind.memory import Memory, open_store
 from devmind.moment import Moment
 from devmind.plugins import load
-from devmind.raised import raised
+from devmind.raised import raised_agents
 from devmind.testing import check_director
 from devmind.testing.laws import ATOL
 from devmind.worlds.adapter import row
@@ -36,7 +36,7 @@ from devmind.worlds.world_room import WorldRoom
 from stages.planning.arrange.demonstrations import HORIZON as KEY_POINTS
 from stages.planning.parts import ARM, ARRANGE, HORIZON, ROUTE, WALK
 
-FOLDER = raised()["after-planning"]
+FOLDER = raised_agents()["after-planning"]
 SEED = 26
 """From where there are two ways to the goal, to the north and to the south, much the same long."""
 TABLE = 2_000_003
@@ -135,7 +135,7 @@ def lived(
             assert step is not None
             places.append(np.asarray(step.moment.senses[sense]) * (1 if table else 10))
             by.append(step.output.answered[effector])
-            aloud += [said(step.action.effectors["say"])] if "say" in step.action.effectors else []
+            aloud += [spoken_words(step.action.effectors["say"])] if "say" in step.action.effectors else []
             assert not plans.fault
             if room.ended:
                 break

@@ -14,7 +14,7 @@ from devmind.testing import tiny_agent
 from devmind.worlds.pointmaze import MAZES, UNIT, maze
 from stages.planning import parts
 from stages.planning.parts import HORIZON, STRIDE
-from stages.planning.planner import PlannerHead, interpolated
+from stages.planning.planner import PlannerHead, interpolate_plan
 from stages.planning.reinforce import plans
 from stages.planning.reinforce.finetune import advantages, own_trips, weights
 from stages.planning.reinforce.values import StrideValues, strides_of, teach_values
@@ -25,7 +25,7 @@ pytest.importorskip("ogbench")
 
 @pytest.fixture(scope="module")
 def shown() -> trips.Trips:
-    return trips.made("medium", 0, 4_000)
+    return trips.make_trips("medium", 0, 4_000)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def head_of(agent: Agent) -> PlannerHead:
 
 def test_plans_have_their_declared_ends_and_cross_no_wall(shown: trips.Trips) -> None:
     rng = numpy_rng("plans")
-    for found in (plans.drawn([shown], 40, rng), plans.walked(shown, rng, 2)):
+    for found in (plans.draw_plans([shown], 40, rng), plans.cut_plans(shown, rng, 2)):
         assert len(found) >= 40
         torch.testing.assert_close(found.plan[:, 0], found.place)
         assert (found.plan[:, -1] - found.goal).norm(dim=-1).max() < 0.11 or (found.ticks > STRIDE * HORIZON).any()
@@ -57,7 +57,7 @@ def test_a_plan_through_a_wall_does_not_hold() -> None:
     free, wall = where.centres(np.array([1, 1])), where.centres(np.array([1, 3]))
     assert where.walls[1, 3]
     straight = torch.tensor(np.stack((free, wall)) / UNIT, dtype=torch.float32)[None]
-    through = interpolated(straight, torch.linspace(0, 1, HORIZON)[None]).numpy()
+    through = interpolate_plan(straight, torch.linspace(0, 1, HORIZON)[None]).numpy()
     still = np.repeat((free / UNIT)[None, None], HORIZON, 1)
     assert plans.holding("medium", np.concatenate((through, still))).tolist() == [False, True]
 
@@ -72,7 +72,7 @@ def test_a_hypothetical_route_is_read_as_with_a_silenced_trunk(agent: Agent) -> 
 
 
 def test_teaching_lowers_the_planners_loss_and_changes_only_its_parts(agent: Agent, shown: trips.Trips) -> None:
-    data, head = plans.drawn([shown], 60, numpy_rng("taught")), head_of(agent)
+    data, head = plans.draw_plans([shown], 60, numpy_rng("taught")), head_of(agent)
     before = {name: value.clone() for name, value in agent.named_parameters()}
 
     def lost() -> float:
@@ -89,7 +89,7 @@ def test_teaching_lowers_the_planners_loss_and_changes_only_its_parts(agent: Age
 
 def test_plans_are_learned_by_their_weights(agent: Agent, shown: trips.Trips) -> None:
     """A weight of zero excludes a plan, whatever it is."""
-    data = plans.drawn([shown], 20, numpy_rng("weights"))
+    data = plans.draw_plans([shown], 20, numpy_rng("weights"))
     other = plans.Plans(**{**vars(data.rows(torch.arange(20))), "plan": torch.full_like(data.plan, torch.nan)})
     share = torch.cat((torch.ones(20), torch.zeros(20)))
     plans.teach(agent, data.joined(other), 3, 16, 1e-3, seed=0, weights=share)
@@ -129,7 +129,7 @@ def test_values_learn_walking_distance(shown: trips.Trips) -> None:
 
 
 def test_shorter_paths_than_expected_have_higher_advantages(shown: trips.Trips) -> None:
-    data = plans.drawn([shown], 30, numpy_rng("advantages"))
+    data = plans.draw_plans([shown], 30, numpy_rng("advantages"))
     values = StrideValues()
     quick = plans.Plans(**{**vars(data), "ticks": data.ticks / 2})
     assert (advantages(values, quick) > advantages(values, data)).all()

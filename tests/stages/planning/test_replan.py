@@ -34,7 +34,7 @@ from stages.planning.planner import (
     PlannerHead,
     Route,
     detour,
-    interpolated,
+    interpolate_plan,
 )
 from stages.planning.replan import exam, lesson
 from stages.planning.route import trips
@@ -116,7 +116,7 @@ def planner(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
 
 def gone(agent: Agent, tmp_path, level: str, seeds: np.ndarray = SEEDS) -> exam.Outcome:
     actor = Actor(agent, len(seeds), effectors=[WALK])
-    return exam.walk(actor, tiny_context(tmp_path), {level: seeds}, lambda: exam.said(actor))[level]
+    return exam.walk(actor, tiny_context(tmp_path), {level: seeds}, lambda: exam.says_no_plan(actor))[level]
 
 
 @pytest.mark.slow
@@ -143,7 +143,7 @@ def test_the_planner_reports_a_blocked_maze_and_stays(planner: Agent, tmp_path) 
     assert came.none.mean() >= 0.9
     assert not came.arrived.any()
     actor, context = Actor(planner, 4, effectors=[WALK]), tiny_context(tmp_path)
-    exam.walk(actor, context, {"medium" + BLOCKED: SEEDS[:4]}, lambda: exam.said(actor))
+    exam.walk(actor, context, {"medium" + BLOCKED: SEEDS[:4]}, lambda: exam.says_no_plan(actor))
     kept = actor.state.carry[f"kept.{ROUTE}"]
     assert (kept["told"][kept["none"]] == 0).all()
     assert (kept["failed"][kept["none"]] >= 2).all()
@@ -182,7 +182,7 @@ def test_an_agent_that_stands_still_is_cut_but_not_before_its_goal_moved(planner
 
         def said() -> np.ndarray:
             ticks.append(actor.state.carry[f"kept.{ROUTE}"]["last"].numpy())
-            return exam.said(actor)
+            return exam.says_no_plan(actor)
 
         return exam.walk(actor, context, rooms, said, fixed=fixed)
 
@@ -213,7 +213,7 @@ def test_an_agent_that_reports_no_blocked_maze_is_cut_once_it_is_shut_off(planne
 
         def said() -> np.ndarray:
             asked.append(actor.n)
-            return exam.said(actor)
+            return exam.says_no_plan(actor)
 
         return exam.walk(actor, context, rooms, said, believes=believes), sum(asked)
 
@@ -281,7 +281,7 @@ def test_answers_are_right_only_for_their_own_maze() -> None:
 def test_a_plan_enters_cells_that_it_crosses_and_not_those_that_it_grazes(agent: Agent) -> None:
     head, side = head_of(agent), CELL_SIDE
     ends = torch.tensor([[[0.0, 0.0], [2 * side, 0.0]], [[0.0, 0.0], [0.52 * side, 0.0]], [[0.0, 0.0], [0.0, side]]])
-    plans = interpolated(ends, torch.linspace(0, 1, HORIZON).expand(3, -1))[None]
+    plans = interpolate_plan(ends, torch.linspace(0, 1, HORIZON).expand(3, -1))[None]
     cells = torch.zeros(1, CELLS**2, dtype=torch.bool)
     cells[0, square(torch.tensor([side, 0.0]))] = True
     which = torch.eye(len(MAZES))[:1]
@@ -336,7 +336,7 @@ def test_a_dead_end_with_few_trips_counts_as_a_place(agent: Agent) -> None:
 def test_no_plan_crosses_the_corner_between_two_shut_cells(agent: Agent) -> None:
     """From cell to cell over their common corner: free cells beside it, one of them closed, both."""
     head, side = head_of(agent), CELL_SIDE
-    plan = interpolated(torch.tensor([[[0.0, 0.0], [side, side]]]), torch.linspace(0, 1, HORIZON)[None])[None]
+    plan = interpolate_plan(torch.tensor([[[0.0, 0.0], [side, side]]]), torch.linspace(0, 1, HORIZON)[None])[None]
     cells, which = torch.zeros(1, CELLS**2, dtype=torch.bool), torch.eye(len(MAZES))[:1]
     assert not head.leads_into(plan, which, cells).any()
     cells[0, square(torch.tensor([side, 0.0]))] = True
@@ -375,7 +375,7 @@ def test_felt_evidence_fades_and_a_cell_found_closed_stays_closed(agent: Agent) 
 
 
 def test_walkers_feel_the_walls_of_the_maze(agent: Agent) -> None:
-    data, rules = trips.made("medium", 0, 4_000), PointMazeRules("medium")
+    data, rules = trips.make_trips("medium", 0, 4_000), PointMazeRules("medium")
     told = lesson.batch([data], rules, 32, np.random.default_rng(0))
     against = ((told["pushed"] - told["moved"]) @ torch.tensor(SIDES, dtype=torch.float32).T) > 0.5
     assert against.sum() > 20
@@ -386,7 +386,7 @@ def test_walkers_feel_the_walls_of_the_maze(agent: Agent) -> None:
 
 @pytest.mark.slow
 def test_a_short_lesson_tells_walls_by_feeling(agent: Agent) -> None:
-    data, rules = [trips.made("medium", 0, 4_000)], PointMazeRules("medium")
+    data, rules = [trips.make_trips("medium", 0, 4_000)], PointMazeRules("medium")
     trains = ("heads.route.space", "heads.route.stopped", "heads.route.counts")
     learner = GradientLearner(agent, lesson.loss, seed=0, learning_rate=1e-2, trains=trains)
     learner.steps = 120

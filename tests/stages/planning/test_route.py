@@ -24,13 +24,13 @@ TICKS = 4_000
 
 @pytest.fixture(scope="module")
 def data() -> trips.Trips:
-    return trips.made("medium", 0, TICKS)
+    return trips.make_trips("medium", 0, TICKS)
 
 
 def test_trips_reach_their_goals_within_the_given_ticks(data: trips.Trips) -> None:
     assert data.made <= TICKS * 2  # the first round is always made
-    assert len(trips.made("medium", 1, 12_000)) > len(data)
-    assert trips.made("medium", 1, 12_000).made <= 12_000
+    assert len(trips.make_trips("medium", 1, 12_000)) > len(data)
+    assert trips.make_trips("medium", 1, 12_000).made <= 12_000
     last = data.at[data.begin[1:] - 1]
     assert np.linalg.norm((last - data.goal) * UNIT, axis=1).max() <= 1.0 + 1e-4
     assert data.made == len(data.at) - len(data)
@@ -39,7 +39,7 @@ def test_trips_reach_their_goals_within_the_given_ticks(data: trips.Trips) -> No
 
 
 def test_joined_trips_lead_where_no_single_trip_went_without_the_walls(data: trips.Trips) -> None:
-    ways = trips.joined(data, 64, np.random.default_rng(1))
+    ways = trips.join_trips(data, 64, np.random.default_rng(1))
     where, at = maze("medium"), ways.at * UNIT
     begins, ends = at[ways.begin[:-1]], ways.goal * UNIT
     step = np.linalg.norm(np.diff(at, axis=0), axis=1)
@@ -139,7 +139,7 @@ def test_floors_are_measured_and_a_rule_that_stands_still_is_cut(tmp_path, data:
 
     policies: dict[str, Policy] = {
         "straight": straight,
-        "cloned": exam.cloned(data),
+        "cloned": exam.cloning_policy(data),
         "random": exam.at_random("medium"),
     }
     came = {
@@ -153,7 +153,7 @@ def test_floors_are_measured_and_a_rule_that_stands_still_is_cut(tmp_path, data:
 
 def test_the_learned_command_is_the_mean_of_the_next_ones_of_the_same_trip() -> None:
     """Trips of which the n-th has the command n throughout."""
-    shown = trips.made("medium", 0, 4_000)
+    shown = trips.make_trips("medium", 0, 4_000)
     number = np.repeat(np.arange(len(shown)), np.diff(shown.begin)).astype(np.float32)
     marked = replace(shown, walk=np.stack((number, np.arange(len(number), dtype=np.float32)), 1))
     told = trips.batch([marked], 8, 16, 4, np.random.default_rng(0))

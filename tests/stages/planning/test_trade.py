@@ -23,7 +23,7 @@ from devmind.worlds.market import LEVELS, SEEN, TICKS, Costs, MarketRules
 from stages.planning import parts
 from stages.planning.trade import exam, lesson, rules
 from stages.planning.trade.head import TradeHead, command
-from stages.planning.trade.rules import told_all
+from stages.planning.trade.rules import oracle_rule
 
 SEEDS = np.arange(2_000_000, 2_000_024)
 
@@ -117,7 +117,7 @@ def test_the_agent_does_not_look_ahead(agent: Agent) -> None:
 
 def test_rules_do_not_look_ahead_and_forget_earlier_episodes() -> None:
     for market, kind in ((market, kind) for kind, market in exam.MARKETS.items()):
-        for name, rule in {**market.rules, "informed": market.informed, "told all": told_all}.items():
+        for name, rule in {**market.rules, "informed": market.informed, "told all": oracle_rule}.items():
             policy, done = rules.by(rule()), []
             for _ in range(2):
                 world = make_world("market", kind, SEEDS[:4])
@@ -165,10 +165,10 @@ def test_a_knowing_rule_passes_and_shuffled_answers_fall(tmp_path: Path, monkeyp
 @pytest.mark.parametrize("level", LEVELS)
 def test_who_is_told_every_process_finds_out_which_it_meets(tmp_path: Path, level: str) -> None:
     context, seeds = tiny_context(tmp_path), np.arange(2_000_000, 2_000_100)
-    knows = exam.traded(rules.by(exam.MARKETS[level].informed()), context, level, seeds).growth
-    finds = exam.traded(rules.by(told_all()), context, level, seeds).growth
+    knows = exam.trade_paths(rules.by(exam.MARKETS[level].informed()), context, level, seeds).growth
+    finds = exam.trade_paths(rules.by(oracle_rule()), context, level, seeds).growth
     others = [
-        exam.traded(rules.by(exam.MARKETS[other].informed()), context, level, seeds).growth.mean()
+        exam.trade_paths(rules.by(exam.MARKETS[other].informed()), context, level, seeds).growth.mean()
         for other in LEVELS
         if (other, level) not in (("trend", "shocks"), ("shocks", "trend"))  # one rule does for both
     ]

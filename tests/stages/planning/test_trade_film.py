@@ -34,7 +34,7 @@ def test_the_pages_plan_is_the_one_in_the_state(agent: Agent) -> None:
     actor = planner(agent, 1)
     for _ in rollout(actor, make_world("market", "shocks", [7]), 1):
         kept = actor.state.carry["kept.trade_plan"]
-    found = film.planned(agent, "shocks", 7)
+    found = film.plan_market(agent, "shocks", 7)
     assert torch.equal(found.weighed.symbols[0, found.chosen], kept["symbols"][0])
     assert torch.equal(found.weighed.path, kept["plan"][..., 0])
     assert float(kept["mark"][0]) == pytest.approx(found.weighed.marks[0].max(), abs=ATOL)
@@ -122,6 +122,6 @@ def test_a_file_is_traded_by_plans(agent: Agent, tmp_path: Path) -> None:
     lines = [f"{1_700_000_000 + 60 * i},{c:.4f},{c * 1.01:.4f},{c * 0.99:.4f},{c:.4f},5" for i, c in enumerate(close)]
     path = tmp_path / "prices.csv"
     path.write_text("\n".join(["time,open,high,low,close,volume", *lines]) + "\n")
-    found = film.planned(agent, f"replay:{path}", 1_000_000)
+    found = film.plan_market(agent, f"replay:{path}", 1_000_000)
     assert np.isfinite(found.worth)
     assert parts.TRADE_PLAN in agent.heads

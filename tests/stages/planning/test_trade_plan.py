@@ -15,7 +15,7 @@ from devmind import make_world
 from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
 from devmind.agent.heads import Inlet
-from devmind.algorithms.diffusion.pipeline import Drawn
+from devmind.algorithms.diffusion.pipeline import SampledPlans
 from devmind.errors import ConfigError
 from devmind.seeding import numpy_rng
 from devmind.testing import check_head, check_learner, tiny_agent, tiny_context
@@ -26,7 +26,7 @@ from stages.planning.imagining import Imaginer
 from stages.planning.stage import PlanningStage
 from stages.planning.trade import exam, plan_lesson
 from stages.planning.trade.plan_head import TradePlan, TradePlanHead
-from stages.planning.trade.plans import BUY, HOLD, HORIZON, SELL, best, grown, holding, scene, volatility
+from stages.planning.trade.plans import BUY, HOLD, HORIZON, SELL, best, holding, log_growth, scene, volatility
 
 SEEDS = np.arange(2_000_000, 2_000_012)
 
@@ -82,9 +82,9 @@ def test_the_outcome_of_a_plan_equals_the_markets(kind: str, ticks: int) -> None
     plans = rng.integers(0, 3, (len(SEEDS), 4, HORIZON))
     at = SEEN + ticks + np.arange(HORIZON + 1).clip(max=TICKS - ticks)
     steps = np.diff(np.log(state.price[:, at]), axis=1)
-    told = grown(plans, steps[:, None], rules.observe(state)["account"], rules.costs)
+    told = log_growth(plans, steps[:, None], rules.observe(state)["account"], rules.costs)
     moved = np.where(np.arange(HORIZON) < TICKS - ticks, steps, 0.1)  # an imagined path goes on behind the end
-    again = grown(plans, moved[:, None], rules.observe(state)["account"], rules.costs)
+    again = log_growth(plans, moved[:, None], rules.observe(state)["account"], rules.costs)
     np.testing.assert_array_equal(again, told)
     for number in range(plans.shape[1]):
         after = state
@@ -106,8 +106,8 @@ def test_the_best_plan_is_the_best_of_all_with_at_most_two_trades() -> None:
     every = np.stack([np.array(plan) for plan in np.ndindex(*(3,) * h) if np.count_nonzero(plan) <= 2])
     for row in range(8):
         one = slice(row, row + 1)
-        marks = grown(every[None], steps[one], account[one], fees[row]).mean(-1)[0]
-        mark = grown(found[None, one], steps[one], account[one], fees[row]).mean()
+        marks = log_growth(every[None], steps[one], account[one], fees[row]).mean(-1)[0]
+        mark = log_growth(found[None, one], steps[one], account[one], fees[row]).mean()
         assert mark == pytest.approx(marks.max(), abs=1e-12)
     assert len(np.unique(found, axis=0)) > 2
 
@@ -115,15 +115,15 @@ def test_the_best_plan_is_the_best_of_all_with_at_most_two_trades() -> None:
 def test_a_history_continues_as_its_process_in_mirrored_pairs() -> None:
     for kind, (process, _) in LEVELS.items():
         at = SEEN + int(numpy_rng(plan_lesson.NAME, "long", kind, 7).integers(plan_lesson.LONGEST))
-        seen, ways = plan_lesson.continued(kind, 7, 6)
+        seen, ways = plan_lesson.continue_history(kind, 7, 6)
         # Drawn from the same generator without another future; only the count of random numbers differs.
         rng = numpy_rng(plan_lesson.NAME, kind, 7)
         np.testing.assert_array_equal(seen, process(rng, at + HORIZON)[at - SEEN : at], err_msg=kind)
         assert len(np.unique(ways.round(12), axis=0)) == 6, kind
-    _, ways = plan_lesson.continued("random", 7, 6)
+    _, ways = plan_lesson.continue_history("random", 7, 6)
     np.testing.assert_allclose(ways[0] + ways[1], 2 * 0.0006, atol=1e-12)
     # The mean of many is the process's own: it reverts by a tenth a tick, from where the history left it.
-    _, ways = plan_lesson.continued("reverting", 11, 400)
+    _, ways = plan_lesson.continue_history("reverting", 11, 400)
     mean = ways.mean(0)
     assert mean[1:5] / mean[:4] == pytest.approx(np.full(4, 0.9), abs=1e-9)
 
@@ -196,7 +196,7 @@ class Imagined:
         self.spread = volatility(plan.returns)
         return sensed(plan)
 
-    def drawn(self, condition: Tensor, chance: tuple[Tensor, Tensor], **more: Any) -> Drawn:
+    def drawn(self, condition: Tensor, chance: tuple[Tensor, Tensor], **more: Any) -> SampledPlans:
         noise, luck = chance
         told = {"steps": noise[..., 0], "symbols": luck.argmax(-1)}
         for name, drawn in tuple(told.items()):
@@ -204,7 +204,7 @@ class Imagined:
                 rows = torch.as_tensor(known) / (self.spread[:, None] if name == "steps" else 1)
                 rows = rows.roll(1, 0) if name in self.others else rows
                 told[name] = rows.to(drawn.dtype).repeat_interleave(len(noise) // len(rows), 0)
-        return Drawn(told["steps"][..., None], told["symbols"], torch.zeros(len(noise)))
+        return SampledPlans(told["steps"][..., None], told["symbols"], torch.zeros(len(noise)))
 
 
 @pytest.fixture
@@ -289,7 +289,7 @@ def test_the_next_steps_of_mean_reversion_are_learned(agent: Agent) -> None:
         told = found.steps.mean(1).sum(-1).numpy()
         chosen = found.symbols[rows, found.chosen].numpy()
         both = np.stack((chosen, np.zeros_like(chosen)), 1)
-        growth = grown(both, steps, account.numpy(), Costs()).mean(-1)
+        growth = log_growth(both, steps, account.numpy(), Costs()).mean(-1)
         return float(np.corrcoef(told, steps.mean(1).sum(-1))[0, 1]), growth[:, 0] - growth[:, 1]
 
     with torch.no_grad():
@@ -314,7 +314,7 @@ def test_known_prices_reach_the_goal_and_shuffled_plans_fall(
 ) -> None:
     market = replace(exam.MARKETS["reverting"], rules={exam.HOLD: exam.EVERYWHERE[exam.HOLD]}, against=exam.HOLD)
     monkeypatch.setattr(exam, "MARKETS", {"reverting": market})
-    trade = exam.traded
+    trade = exam.trade_paths
 
     def traded(policy: Any, context: Any, kind: str, seeds: np.ndarray) -> exam.Traded:
         class Watched:
@@ -325,7 +325,7 @@ def test_known_prices_reach_the_goal_and_shuffled_plans_fall(
         watched: Any = Watched() if isinstance(policy, Actor) and policy.standing else context
         return trade(policy, watched, kind, seeds)
 
-    monkeypatch.setattr(exam, "traded", traded)
+    monkeypatch.setattr(exam, "trade_paths", traded)
     context = tiny_context(tmp_path, "exam.episodes_scale=0.5")
     name, found = exam.PLANNED + "reverting", list[Any]()
     for others in ((), ("symbols",), ("symbols", "steps")):

@@ -52,7 +52,7 @@ def test_a_beam_of_width_one_runs_into_a_dead_end_and_width_two_does_not() -> No
 @pytest.mark.parametrize("width", [1, 7])
 def test_true_costs_give_shortest_paths(width: int) -> None:
     tiles, fewest = sliding.puzzles(20, 2)
-    ways = sliding.beamed(3, tiles, moves_left, width)
+    ways = sliding.beam_search(3, tiles, moves_left, width)
     assert [len(way.actions or ()) for way in ways] == fewest.tolist()
     if width == 1:
         assert [way.nodes for way in ways] == fewest.tolist()
@@ -61,7 +61,7 @@ def test_true_costs_give_shortest_paths(width: int) -> None:
             start = rules(3).slid(start[None], np.array([action]))[0]
         assert rules(3).solved(start[None])[0]
     lit = lights.puzzles(20, 2)
-    pressed = lights.beamed(lit, lights_left_exactly, width)
+    pressed = lights.beam_search(lit, lights_left_exactly, width)
     assert [len(way.actions or ()) for way in pressed] == Algebra.of(5).shortest(lit).sum(-1).tolist()
 
 
@@ -73,14 +73,18 @@ def test_the_guide_is_asked_once_per_level_for_all_beams() -> None:
         asked.append(states)
         return sliding.manhattan(3, states)
 
-    ways = sliding.beamed(3, tiles, told, 30, 5000)
+    ways = sliding.beam_search(3, tiles, told, 30, 5000)
     assert all(way.actions is not None for way in ways)
     assert len(asked) == max(len(way.actions or ()) for way in ways)
     assert sum(map(len, asked)) == sum(way.nodes for way in ways)
     assert max(map(len, asked)) <= 6 * 30
-    alone = [sliding.beamed(3, one[None], lambda states: sliding.manhattan(3, states), 30, 5000)[0] for one in tiles]
+    alone = [
+        sliding.beam_search(3, one[None], lambda states: sliding.manhattan(3, states), 30, 5000)[0] for one in tiles
+    ]
     assert alone == ways
-    (one,) = sliding.beamed(3, tiles[:1], lambda states: asked.append(states) or sliding.manhattan(3, states), 30, 5000)
+    (one,) = sliding.beam_search(
+        3, tiles[:1], lambda states: asked.append(states) or sliding.manhattan(3, states), 30, 5000
+    )
     seen = np.concatenate(asked[-len(one.actions or ()) :])
     assert len(np.unique(seen, axis=0)) == len(seen) == one.nodes, "no state is asked about twice"
 

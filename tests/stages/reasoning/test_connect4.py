@@ -14,9 +14,9 @@ from devmind.errors import ConfigError
 from devmind.testing import tiny_agent, tiny_context
 from stages.reasoning import parts
 from stages.reasoning.connect4 import exam
-from stages.reasoning.connect4.positions import after, judged, read
+from stages.reasoning.connect4.positions import after, load_positions, rated_positions
 from stages.reasoning.games import CONNECT4, TICTACTOE
-from stages.reasoning.judged import Judged, by_chance, endings
+from stages.reasoning.judged import RatedPositions, by_chance, endings
 from stages.reasoning.solver import minimax, solve
 from tests.stages.floors import held_to_the_floors
 
@@ -50,12 +50,12 @@ def test_endings_are_judged_as_by_minimax() -> None:
 
 
 def test_endings_differ_between_seeds_and_from_the_starts_of_lessons(tmp_path: Path) -> None:
-    from stages.reasoning.lessons import taught
+    from stages.reasoning.lessons import lesson_episodes
 
     first, again, other = (endings(CONNECT4, 16, 36, seed).episodes for seed in (0, 0, 1))
     assert (first == again).all()
     assert not set(first) & set(other)
-    assert not set(first) & set(taught(tiny_context(tmp_path), 200, CONNECT4))
+    assert not set(first) & set(lesson_episodes(tiny_context(tmp_path), 200, CONNECT4))
 
 
 def test_by_chance_gives_the_requested_number_of_positions() -> None:
@@ -68,12 +68,12 @@ def test_by_chance_gives_the_requested_number_of_positions() -> None:
 def test_positions_are_read_from_files(tmp_path: Path) -> None:
     file = tmp_path / "L2_R2.tsv"
     file.write_text(f"{POSITION}\n\n444444\t0\t0,0,0,x,0,0,-1\n")
-    found = read(file, 10)
+    found = load_positions(file, 10)
     assert found.name == "L2_R2"
     assert found.best[0].tolist() == [False, True, True, False, False, True, True]
     assert found.best[1].tolist() == [True, True, True, False, True, True, False]
     assert found.board.marks[0].reshape(6, 7)[5, 3] == 1  # the first player has the lower disc and moves next
-    assert len(read(file, 1).board) == 1
+    assert len(load_positions(file, 1).board) == 1
 
 
 @pytest.mark.parametrize(
@@ -92,17 +92,17 @@ def test_an_invalid_file_is_refused_by_its_line(text: str, sentence: str, tmp_pa
     file = tmp_path / "L2_R2.tsv"
     file.write_text(text)
     with pytest.raises(ConfigError, match=sentence):
-        read(file, 10)
+        load_positions(file, 10)
 
 
 def test_without_files_endings_of_games_are_asked(tmp_path: Path) -> None:
-    assert [one.name for one in judged(tmp_path, 8, 0)] == ["endings"]
-    assert [one.name for one in judged(None, 8, 0)] == ["endings"]
+    assert [one.name for one in rated_positions(tmp_path, 8, 0)] == ["endings"]
+    assert [one.name for one in rated_positions(None, 8, 0)] == ["endings"]
     folder = tmp_path / "games" / "connect4"
     folder.mkdir(parents=True)
     for name in ("L2_R2", "L1_R1"):
         (folder / f"{name}.tsv").write_text(POSITION)
-    assert [one.name for one in judged(tmp_path, 8, 0)] == ["L2_R2", "L1_R1"]
+    assert [one.name for one in rated_positions(tmp_path, 8, 0)] == ["L2_R2", "L1_R1"]
 
 
 def lost(*values: int) -> np.ndarray:
@@ -111,7 +111,7 @@ def lost(*values: int) -> np.ndarray:
 
 def judge(gate: Gate, taught: np.ndarray, untrained: np.ndarray, alone: np.ndarray, centre: np.ndarray) -> bool:
     marks = by_chance(CONNECT4, len(taught), 20, np.random.default_rng(0))
-    one = Judged(CONNECT4, "L2_R2", CONNECT4.rules.of(marks), np.tile(np.arange(7) == 3, (len(marks), 1)))
+    one = RatedPositions(CONNECT4, "L2_R2", CONNECT4.rules.of(marks), np.tile(np.arange(7) == 3, (len(marks), 1)))
     measures = [exam._learned(one, taught, untrained), exam._alone(one, alone, centre)]
     assert abs(measures[0].score - taught.mean() / untrained.mean()) < 1e-9
     return gate.judge({measure.name: measure for measure in measures}).passed

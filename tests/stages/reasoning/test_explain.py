@@ -18,19 +18,19 @@ from stages.reasoning.explain.lesson import STRANGERS, Explaining, held_out, les
 from stages.reasoning.explain.lines import (
     QUESTION,
     line_of,
-    moved,
+    parse_sentence,
     positions,
     said_of,
+    searched_moves,
     sentence,
-    understood,
-    weighed,
+    weighed_moves,
 )
 from stages.reasoning.explain.lookahead import LookaheadEncoder
 from stages.reasoning.games import SIMULATIONS, TICTACTOE
 
 
 def test_a_line_comes_from_its_search_and_all_its_moves_are_legal(agent: Agent) -> None:
-    mine = moved(agent, positions())
+    mine = searched_moves(agent, positions())
     assert set((mine.line >= 0).sum(-1).tolist()) == {1, 2}
     for at, line in enumerate(mine.line.tolist()):
         known = [move for move in line if move >= 0]
@@ -43,12 +43,12 @@ def test_a_line_comes_from_its_search_and_all_its_moves_are_legal(agent: Agent) 
 
 def test_a_won_position_expects_the_winning_move(agent: Agent) -> None:
     """Two in a row and the third free: the player that has just moved fears it."""
-    told = weighed(agent, np.array([[1, 1, 0, -1, -1, 0, 0, 0, 0]], np.int8))
+    told = weighed_moves(agent, np.array([[1, 1, 0, -1, -1, 0, 0, 0, 0]], np.int8))
     assert sentence(told.line[0].tolist(), told.value[0]) == " i fear three."
 
 
 def test_lookahead_numbers_equal_a_loop_over_the_tree(agent: Agent) -> None:
-    mine = moved(agent, positions()[::20])
+    mine = searched_moves(agent, positions()[::20])
     tree, choices = mine.tree, TICTACTOE.rules.choices
     for at, (row, node) in enumerate(zip(mine.row.tolist(), mine.node.tolist(), strict=True)):
         all_visits = tree.nodes.child_visits[row, node].sum()
@@ -70,7 +70,7 @@ def test_lookahead_numbers_equal_a_loop_over_the_tree(agent: Agent) -> None:
 
 
 def test_every_searched_answer_is_its_own_token(agent: Agent) -> None:
-    mine = moved(agent, positions()[::50])
+    mine = searched_moves(agent, positions()[::50])
     encoder = agent.encoder("lookahead").eval()
     found = encoder(torch.from_numpy(mine.lookahead))
     assert found.present.tolist() == (mine.tree.nodes.child[mine.row, mine.node] >= 0).tolist()
@@ -85,7 +85,7 @@ def test_every_searched_answer_is_its_own_token(agent: Agent) -> None:
 
 def test_weighed_moves_include_the_moves_made(agent: Agent) -> None:
     marks = positions()[::10]
-    mine, every = moved(agent, marks), weighed(agent, marks)
+    mine, every = searched_moves(agent, marks), weighed_moves(agent, marks)
     known = list(zip(every.row.tolist(), every.node.tolist(), strict=True))
     assert len(known) > 2 * len(mine.after)
     for at, where in enumerate(zip(mine.row.tolist(), mine.node.tolist(), strict=True)):
@@ -117,7 +117,7 @@ def test_a_line_follows_visits_first_and_values_next() -> None:
 )
 def test_sentences_round_trip(line: list[int], value: float, said: str) -> None:
     assert sentence(line, value) == said
-    assert understood(said) == (
+    assert parse_sentence(said) == (
         said.split(" ")[2] + (" for" if "hope" in said else ""),
         [one for one in line if one >= 0],
     )
@@ -127,7 +127,7 @@ def test_sentences_round_trip(line: list[int], value: float, said: str) -> None:
     "text", ["", " i expect.", " i expect ten.", " i hope for one two", "we fear one.", " i fear one, two."]
 )
 def test_a_text_that_is_no_sentence_names_no_line(text: str) -> None:
-    assert understood(text) is None
+    assert parse_sentence(text) is None
 
 
 def test_no_image_of_an_exam_position_is_in_lessons(agent: Agent) -> None:
@@ -145,7 +145,7 @@ def test_a_mirrored_positions_sentence_is_true_of_it_and_its_search(agent: Agent
     for row, page in enumerate(batch["text"][:, 0].tolist()):
         question, _, told = bytes(token for token in page if token).decode().partition("?")
         assert question + "?" == QUESTION
-        (_, moves) = understood(told) or ("", [])
+        (_, moves) = parse_sentence(told) or ("", [])
         assert moves
         looked, share, _ = batch["lookahead"][row, 0].numpy()
         taken = batch["position"][row, 0, :2].reshape(2, 9).sum(0).numpy() > 0
@@ -189,7 +189,7 @@ def test_known_lines_are_right_and_shuffled_answers_fall(
 def test_an_untaught_agent_says_nothing_true(agent: Agent, tmp_path: Path) -> None:
     said, _ = exam.examine(agent, tiny_context(tmp_path).glimpse()).alone()
     assert said.score == 0.0
-    assert set(said.episodes.tolist()).isdisjoint(exam.taught(tiny_context(tmp_path), 1000).tolist())
+    assert set(said.episodes.tolist()).isdisjoint(exam.lesson_episodes(tiny_context(tmp_path), 1000).tolist())
 
 
 def test_the_twin_learns_to_write_from_the_lookahead(agent: Agent, tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_the_table_shows_the_agent_what_the_exam_shows(agent: Agent, monkeypatch
 
     monkeypatch.setattr(tables, "said_of", noting)
     told = table.answer(table.think())
-    mine = moved(agent, marks)
+    mine = searched_moves(agent, marks)
     assert (shown[0][0] == mine.after).all()
     assert (shown[0][1] == mine.lookahead).all()
     assert told[1] == f"It says:{said_of(agent, mine.after, mine.lookahead)[0]}"

@@ -62,11 +62,11 @@ def test_a_board_that_ends_with_the_free_place_elsewhere_is_omitted() -> None:
 def test_the_difference_of_two_light_patterns_goes_out_by_the_same_presses() -> None:
     rng = np.random.default_rng(0)
     lit = rng.integers(0, 2, (20, 25)).astype(np.int8)
-    tried = attempt(lit, lights.turned, lights.out, lambda states: rng.random(states.shape), 6, rng)
+    tried = attempt(lit, lights.press_lights, lights.out, lambda states: rng.random(states.shape), 6, rng)
     renamed, which, first, last = pieces(tried, lights_renamed)
     assert len(renamed) == 20 * 21, "every piece of every attempt, from patterns too that have no way out"
     own = [tried.actions[a:b, n] for n, a, b in zip(which, first, last, strict=True)]
-    assert not led(renamed, own, lights.turned).any()
+    assert not led(renamed, own, lights.press_lights).any()
     assert Algebra.of(5).solvable(renamed).all()
     assert not Algebra.of(5).solvable(lit).all()
 

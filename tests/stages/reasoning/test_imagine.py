@@ -18,7 +18,7 @@ from stages.reasoning.games import TICTACTOE
 from stages.reasoning.imagine import exam, lesson
 from stages.reasoning.imagine.head import Imagined, ImagineHead
 from stages.reasoning.imagine.lesson import DRILLS, DreamLearner, Drill
-from stages.reasoning.imagine.search import BOARD_HEAD, DOMAINS, chosen, dream
+from stages.reasoning.imagine.search import BOARD_HEAD, DOMAINS, choose_actions, dream
 from stages.reasoning.imagine.trajectories import CUT, GOING, OVER, Trajectories
 from stages.reasoning.solver import solve
 
@@ -52,8 +52,8 @@ def test_a_search_finds_what_only_the_model_knows(agent: Agent, monkeypatch: pyt
     rules = MnkRules("tictactoe")
     board = rules.initial(np.zeros(2))
     observed, legal = np.asarray(rules.observe(board)["position"]), rules.legal(board)["place"].copy()
-    assert chosen(agent, replace(domain, discount=0.0), observed, legal, 32).tolist() == [3, 3]
-    assert chosen(agent, domain, observed, legal, 0).tolist() == [0, 0]
+    assert choose_actions(agent, replace(domain, discount=0.0), observed, legal, 32).tolist() == [3, 3]
+    assert choose_actions(agent, domain, observed, legal, 0).tolist() == [0, 0]
     legal[1, 3] = False
     found = dream(agent, replace(domain, discount=0.0), observed, legal, 32)
     assert found.action[0] == 3

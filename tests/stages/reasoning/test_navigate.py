@@ -22,10 +22,10 @@ from devmind.algorithms.grid import (
     UNSEEN,
     WALL,
     Map,
-    described,
+    describe_cell,
     door,
     lit,
-    moved,
+    move_pose,
     shortest,
     thing,
     truth,
@@ -38,8 +38,8 @@ from devmind.worlds.minigrid import glances
 from stages.reasoning import parts
 from stages.reasoning.navigate import exam, lesson
 from stages.reasoning.navigate.cells import by_head, by_planes
-from stages.reasoning.navigate.drawing import HEADINGS, drawn
-from stages.reasoning.navigate.missions import understood
+from stages.reasoning.navigate.drawing import HEADINGS, draw_map
+from stages.reasoning.navigate.missions import parse_mission
 from stages.reasoning.navigate.navigator import REACHED, UNREACHABLE, Navigator, Traveller
 from stages.reasoning.navigate.rooms import mission_rooms
 from tests.stages.floors import held_to_the_floors
@@ -57,7 +57,7 @@ def as_graph(cost: np.ndarray) -> networkx.DiGraph:
     for row, column in np.ndindex(*cost.shape):
         for heading in range(4):
             for move in (LEFT, RIGHT, FORWARD):
-                there = moved((row, column, heading), move)
+                there = move_pose((row, column, heading), move)
                 inside = 0 <= there[0] < cost.shape[0] and 0 <= there[1] < cost.shape[1]
                 if move != FORWARD or (inside and cost[there[:2]]):
                     price = int(cost[there[:2]]) if move == FORWARD else 1
@@ -83,7 +83,7 @@ def test_path_costs_equal_networkx(seed: int) -> None:
 def paid(cost: np.ndarray, pose: tuple[int, int, int], moves: list[int]) -> tuple[tuple[int, int, int], int]:
     spent = 0
     for move in moves:
-        pose = moved(pose, move)
+        pose = move_pose(pose, move)
         spent += int(cost[pose[:2]]) if move == FORWARD else 1
     return pose, spent
 
@@ -108,8 +108,8 @@ def test_shadows_equal_minigrids() -> None:
 def test_every_class_occurs_and_has_words() -> None:
     boards = glances(lesson.ROOMS, lesson_seeds(60, 0, "classes"), 16, numpy_rng("classes"))
     assert set(np.unique(truth(boards)).tolist()) == set(range(CLASSES))
-    assert len({described(one) for one in range(CLASSES)}) == CLASSES
-    assert described(door(0, LOCKED)) == "locked red door"
+    assert len({describe_cell(one) for one in range(CLASSES)}) == CLASSES
+    assert describe_cell(door(0, LOCKED)) == "locked red door"
 
 
 @pytest.mark.parametrize(
@@ -123,14 +123,14 @@ def test_every_class_occurs_and_has_words() -> None:
     ],
 )
 def test_missions_are_understood(words: str, wanted: set[int], picked_up: bool) -> None:
-    found = understood(words)
+    found = parse_mission(words)
     assert (set(found.targets), found.picked_up) == (wanted, picked_up)
 
 
 @pytest.mark.parametrize("words", ["", "put the red ball next to the blue box", "reach the pub"])
 def test_an_unknown_mission_is_refused_with_an_example(words: str) -> None:
     with pytest.raises(WorldError, match="Expected a mission such as"):
-        understood(words)
+        parse_mission(words)
 
 
 def test_a_step_without_effect_is_noticed() -> None:
@@ -144,18 +144,18 @@ def test_a_step_without_effect_is_noticed() -> None:
     assert here.pose == pose
     assert here.slips == 1
     here.take_in(np.concatenate((np.full((1, 7), FLOOR), view[:-1])), FORWARD)
-    assert here.pose == moved(pose, FORWARD)
+    assert here.pose == move_pose(pose, FORWARD)
 
 
 def test_a_room_without_a_path_is_reported_as_unreachable() -> None:
     view = np.full((7, 7), WALL)
     view[-1, 3] = FLOOR
-    walker, one = Navigator(lambda senses: view[None]), Traveller(mission=understood("reach the goal"))
+    walker, one = Navigator(lambda senses: view[None]), Traveller(mission=parse_mission("reach the goal"))
     walker.rows = [one]
     for _ in range(6):
         walker({"board": np.zeros((1, 13, 7, 7))}, np.array([False]))
     assert one.state == UNREACHABLE
-    assert sum(line.count(sign) for line in drawn(one.map) for sign in HEADINGS) == 1
+    assert sum(line.count(sign) for line in draw_map(one.map) for sign in HEADINGS) == 1
 
 
 def test_after_one_mission_another_is_taken_up() -> None:
@@ -169,9 +169,9 @@ def test_after_one_mission_another_is_taken_up() -> None:
 
 @pytest.mark.parametrize("kind", [lesson.FOUR_ROOMS, exam.KEY_CORRIDOR, "MiniGrid-LockedRoom-v0"])
 def test_rooms_are_completed_with_perfect_perception(kind: str) -> None:
-    done = exam.walked(kind, lesson_seeds(6, 0, "walks", kind), Navigator(by_planes))
+    done = exam.walk_rooms(kind, lesson_seeds(6, 0, "walks", kind), Navigator(by_planes))
     assert done.reached.all()
-    blind = exam.walked(kind, lesson_seeds(2, 0, "walks", kind), Navigator(exam.blind))
+    blind = exam.walk_rooms(kind, lesson_seeds(2, 0, "walks", kind), Navigator(exam.blind))
     assert not blind.reached.any()
 
 
@@ -179,7 +179,7 @@ def test_readings_shuffled_among_rooms_lead_nowhere() -> None:
     def of_the_next(senses: Senses) -> np.ndarray:
         return np.roll(by_planes(senses), 1, axis=0)
 
-    done = exam.walked(lesson.FOUR_ROOMS, lesson_seeds(8, 0, "shuffled"), Navigator(of_the_next))
+    done = exam.walk_rooms(lesson.FOUR_ROOMS, lesson_seeds(8, 0, "shuffled"), Navigator(of_the_next))
     assert done.reached.mean() <= 0.25
 
 
@@ -199,7 +199,7 @@ def test_the_map_equals_the_room() -> None:
                 down, along = along, -down
             cell = env.grid.get(env.agent_pos[0] + along, env.agent_pos[1] + down)
             kind = "floor" if cell is None else cell.type
-            assert described(int(one.map.cells[tuple(place)])).endswith(kind)
+            assert describe_cell(int(one.map.cells[tuple(place)])).endswith(kind)
         rooms.step(actions)
     assert (one.map.cells != UNSEEN).sum() > 20
 
@@ -213,13 +213,13 @@ def test_lessons_show_no_room_of_exams(agent: Agent, tmp_path: Path) -> None:
     assert measures[0].values.mean() < 0.2, "an untaught agent"
     assert measures[0].floors[exam.TABLE] == 1.0
     assert measures[0].rows["board off"] == 0.0
-    assert set(measures[0].episodes.tolist()).isdisjoint(exam.taught(tiny_context(tmp_path), 40).tolist())
+    assert set(measures[0].episodes.tolist()).isdisjoint(exam.lesson_episodes(tiny_context(tmp_path), 40).tolist())
 
 
 def test_the_nearest_frontier_is_no_shorter() -> None:
     seeds = exam_seeds(12, 0, "steps")
-    slow = exam.walked(exam.KEY_CORRIDOR, seeds, Navigator(by_planes))
-    rule = exam.walked(exam.KEY_CORRIDOR, seeds, Navigator(by_planes, patience=exam.NEAREST))
+    slow = exam.walk_rooms(exam.KEY_CORRIDOR, seeds, Navigator(by_planes))
+    rule = exam.walk_rooms(exam.KEY_CORRIDOR, seeds, Navigator(by_planes, patience=exam.NEAREST))
     assert rule.steps.mean() >= slow.steps.mean() - 2
 
 
@@ -235,7 +235,7 @@ def test_cells_are_learned_and_rooms_walked_by_them(agent: Agent, tmp_path: Path
     agent.eval()
     board = glances(lesson.ROOMS, exam_seeds(6, 0, "views"), 16, numpy_rng("views"))
     assert (by_head(agent, parts.CELLS)({"board": board}) == truth(board)).mean() > 0.95
-    assert exam.walked(lesson.FOUR_ROOMS, exam_seeds(12, 0, "taught"), exam.navigator(agent)).reached.mean() > 0.9
+    assert exam.walk_rooms(lesson.FOUR_ROOMS, exam_seeds(12, 0, "taught"), exam.navigator(agent)).reached.mean() > 0.9
 
 
 def test_an_unknown_room_is_refused_by_name() -> None:
@@ -245,8 +245,8 @@ def test_an_unknown_room_is_refused_by_name() -> None:
 
 def test_a_walk_may_end_before_its_room() -> None:
     seeds = lesson_seeds(4, 0, "walks", exam.KEY_CORRIDOR)
-    whole = exam.walked(exam.KEY_CORRIDOR, seeds, Navigator(by_planes))
+    whole = exam.walk_rooms(exam.KEY_CORRIDOR, seeds, Navigator(by_planes))
     some = int(np.median(whole.steps))
-    cut = exam.walked(exam.KEY_CORRIDOR, seeds, Navigator(by_planes), some)
+    cut = exam.walk_rooms(exam.KEY_CORRIDOR, seeds, Navigator(by_planes), some)
     assert cut.reached.tolist() == (whole.steps <= some).tolist()
     assert 0 < cut.reached.mean() < 1

@@ -11,7 +11,7 @@ from devmind.curriculum.exam import Measure
 from devmind.testing import tiny_agent, tiny_context
 from stages.reasoning import parts
 from stages.reasoning.games import OTHELLO, moves
-from stages.reasoning.judged import Judged, endings
+from stages.reasoning.judged import RatedPositions, endings
 from stages.reasoning.othello import exam
 from stages.reasoning.table import Table
 
@@ -26,16 +26,16 @@ class Even:
 
 
 @pytest.fixture(scope="module")
-def ends() -> Judged:
+def ends() -> RatedPositions:
     return endings(OTHELLO, 30, 28, 0)
 
 
-def test_search_to_the_end_makes_no_mistakes(ends: Judged) -> None:
+def test_search_to_the_end_makes_no_mistakes(ends: RatedPositions) -> None:
     assert ends.mistakes(moves(Even(), ends.board, 400)).sum() == 0  # type: ignore[arg-type]
     assert ends.mistakes(moves(Even(), ends.board, 0)).sum() > 0  # type: ignore[arg-type]
 
 
-def test_most_discs_takes_the_move_with_most_discs(ends: Judged) -> None:
+def test_most_discs_takes_the_move_with_most_discs(ends: RatedPositions) -> None:
     chosen = exam.most_discs(ends)
     for row in range(len(ends.board)):
         board = ends.board.take([row])
@@ -80,7 +80,7 @@ def test_a_player_without_a_move_passes_without_being_asked() -> None:
     pytest.fail("nobody had to pass in twenty games")
 
 
-def test_known_answers_make_no_mistake_and_shuffled_ones_are_at_chance(ends: Judged) -> None:
+def test_known_answers_make_no_mistake_and_shuffled_ones_are_at_chance(ends: RatedPositions) -> None:
     known = ends.best.argmax(-1)
     shuffled = np.random.default_rng(0).permutation(known)
     assert ends.mistakes(known).sum() == 0

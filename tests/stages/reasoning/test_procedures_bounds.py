@@ -17,7 +17,7 @@ from stages.reasoning.procedures import statements
 from stages.reasoning.procedures.beliefs import Beliefs
 from stages.reasoning.procedures.interpreter import Interpreter
 from stages.reasoning.procedures.living import LivingProcedures
-from stages.reasoning.procedures.parser import read, read_file
+from stages.reasoning.procedures.parser import read_file, read_library
 from stages.reasoning.procedures.terms import PlanError, show
 
 N = 20_000
@@ -46,11 +46,11 @@ DEEP = {
 @pytest.mark.parametrize("kind", DEEP)
 def test_a_file_that_is_nested_too_deeply_is_refused_by_its_place(kind: str) -> None:
     with pytest.raises(PlanError, match=r"^plans, line 2, column \d+: expected at most 100 .*; got more"):
-        read(DEEP[kind])
+        read_library(DEEP[kind])
 
 
 def test_a_file_may_be_nested_a_hundred_deep() -> None:
-    library = read(plan(f"test {'f(' * 90}a{')' * 90} and b" + f"{' and b' * 90} {'if b { ' * 90}{'}' * 90}"))
+    library = read_library(plan(f"test {'f(' * 90}a{')' * 90} and b" + f"{' and b' * 90} {'if b { ' * 90}{'}' * 90}"))
     it = Interpreter(library)
     it.run(100)
     assert not it.intentions
@@ -62,8 +62,8 @@ def test_numbers_are_below_two_to_the_63(number: str) -> None:
         if "." in number and "priority" in text:
             continue
         with pytest.raises(PlanError, match=r"line \d, column \d+: expected a number below 2\^63; got '9"):
-            read(text)
-    assert read(f"believe a({2**63 - 1}, 0.5, {'0' * 300}7)").facts == [("a", 2**63 - 1, 0.5, 7)]
+            read_library(text)
+    assert read_library(f"believe a({2**63 - 1}, 0.5, {'0' * 300}7)").facts == [("a", 2**63 - 1, 0.5, 7)]
 
 
 DOUBLED = "let X = [0] " + "let X = [X, X] " * 40
@@ -103,20 +103,20 @@ def test_a_plan_that_asks_for_too_much_ends_in_a_sentence(kind: str, monkeypatch
     text, says = RUNS[kind]
     monkeypatch.setattr(statements, "MOST_FACTS", 500)
     with pytest.raises(PlanError, match=says):
-        Interpreter(read(text)).run(1_000_000)
+        Interpreter(read_library(text)).run(1_000_000)
 
 
 def test_a_variable_is_not_bound_to_a_term_that_it_is_in() -> None:
-    it = Interpreter(read(plan("branch { test X = f(Y) and Y = g(X) } or { now done(1) }")))
+    it = Interpreter(read_library(plan("branch { test X = f(Y) and Y = g(X) } or { now done(1) }")))
     it.run(100)
     assert ("done", 1) in it.beliefs
 
 
 def test_beliefs_outside_of_a_cycle_have_no_limit() -> None:
     beliefs = Beliefs(("f", k) for k in range(400))
-    it = Interpreter(read(plan("test f(A) and f(B)")), beliefs)
+    it = Interpreter(read_library(plan("test f(A) and f(B)")), beliefs)
     it.run(10)
-    condition = read(plan("test f(A) and f(B) and A != A")).plans[0].body[0].condition  # type: ignore[attr-defined]
+    condition = read_library(plan("test f(A) and f(B) and A != A")).plans[0].body[0].condition  # type: ignore[attr-defined]
     assert condition.first(beliefs, {}) is None
 
 
@@ -127,7 +127,7 @@ def tick(number: int) -> Observation:
 @pytest.mark.parametrize("kind", ["a number that squares itself", "a join of all with all", "goals without end"])
 def test_in_a_life_the_procedures_stop_and_say_why(kind: str) -> None:
     text, says = RUNS[kind]
-    director = LivingProcedures(read(text))
+    director = LivingProcedures(read_library(text))
     for number in range(1000):
         director.direct(tick(number))
         if director.fault:
@@ -142,7 +142,7 @@ def test_in_a_life_the_procedures_stop_and_say_why(kind: str) -> None:
 def test_a_tick_ends_when_its_work_is_done() -> None:
     """Sixty steps that each look at just below the limit would take a life's tick seconds."""
     facts = "".join(f"believe f({k}) " for k in range(250))
-    library = read(
+    library = read_library(
         plan(
             "while go { each X in all f(A) and f(B) and A = B and A > 248 { now last(A) } }",
             f"{facts} believe go achieve g",
@@ -235,7 +235,7 @@ def test_files_by_the_grammar_and_damaged_ones_run_or_end_in_a_sentence() -> Non
     outcomes, said = {"refused": 0, "stopped": 0, "ran": 0}, list[str]()
     for seed in range(150):
         try:
-            library = read(_random_text(random.Random(seed)))
+            library = read_library(_random_text(random.Random(seed)))
         except PlanError as error:
             said.append(str(error))
             outcomes["refused"] += 1

@@ -11,14 +11,14 @@ from stages.reasoning.procedures.beliefs import Beliefs
 from stages.reasoning.procedures.checking import check
 from stages.reasoning.procedures.interpreter import AGAIN, Interpreter
 from stages.reasoning.procedures.library import ACHIEVE, Option
-from stages.reasoning.procedures.parser import read
+from stages.reasoning.procedures.parser import read_library
 from stages.reasoning.procedures.terms import Open, PlanError, Sum, Term, Var, resolve, show, unify
 
 
 def doing(text: str, **actions: Callable) -> tuple[Interpreter, list]:
     """An interpreter whose action `note(X)` appends to the returned list."""
     done: list = []
-    it = Interpreter(read(text), actions={"note": done.append, **actions})
+    it = Interpreter(read_library(text), actions={"note": done.append, **actions})
     return it, done
 
 
@@ -87,7 +87,7 @@ def test_an_indexed_query_equals_a_search_of_all_facts() -> None:
 )
 def test_an_error_in_a_plan_file_gives_line_and_column(text: str, place: str, wanted: str) -> None:
     with pytest.raises(PlanError) as error:
-        read(text, "bad.plan")
+        read_library(text, "bad.plan")
     said = str(error.value)
     assert said.startswith(f"bad.plan, {place}: "), said
     assert wanted in said, said
@@ -95,13 +95,13 @@ def test_an_error_in_a_plan_file_gives_line_and_column(text: str, place: str, wa
 
 
 def test_unknown_actions_and_goals_are_reported_before_running() -> None:
-    library = read("plan x { for achieve a do { jmp(1) achieve b(1) achieve a } }", "x.plan")
+    library = read_library("plan x { for achieve a do { jmp(1) achieve b(1) achieve a } }", "x.plan")
     told = check(library, ["jump"])
     assert [line.split(":")[0] for line in told] == ["x.plan, line 1, column 29", "x.plan, line 1, column 36"]
     assert "did you mean 'jump'" in told[0]
     assert "achieve b/1" in told[1]
     files = "believe fed believe b(1) achieve fed achieve arangd achieve seen(1) plan x { for achieve arranged do { } }"
-    assert check(read(files), [], ["seen"]) == [
+    assert check(read_library(files), [], ["seen"]) == [
         "Expected a plan for 'achieve arangd', a goal of the file; got none, so it fails; add a plan for it."
     ]
     with pytest.raises(PlanError, match=r"line 1, column 29: expected an action of this world; got 'jmp'"):
@@ -123,7 +123,7 @@ def test_an_error_while_a_plan_runs_gives_line_and_column(body: str, column: int
     def jump(far: str) -> None:
         int(far)
 
-    library = read("plan x { for achieve a do { " + body + " } }", "x.plan")
+    library = read_library("plan x { for achieve a do { " + body + " } }", "x.plan")
     with pytest.raises(PlanError, match=f"x.plan, line 1, column {column}: ") as error:
         Interpreter(library, actions={"jump": jump}).solve(("a",))
     assert wanted in str(error.value)
@@ -132,20 +132,22 @@ def test_an_error_while_a_plan_runs_gives_line_and_column(body: str, column: int
 @pytest.mark.parametrize("asked", ["test playing(a)", "test tick", "wait tick(1, 2)"])
 def test_a_question_that_the_world_cannot_answer_is_a_fault_of_the_plan(asked: str) -> None:
     beliefs = Beliefs(sensed={"playing": lambda: True, "tick": lambda now: [(1,)]})
-    it = Interpreter(read("plan x { for achieve a do { " + asked + " } }"), beliefs)
+    it = Interpreter(read_library("plan x { for achieve a do { " + asked + " } }"), beliefs)
     with pytest.raises(PlanError, match=r"^Expected this world to answer '(playing\(a\)|tick|tick\(1, 2\))'; got the"):
         it.solve(("a",))
 
 
 def test_fifty_thousand_nested_goals_need_no_stack() -> None:
     it = Interpreter(
-        read("plan zero { for achieve n(0) do { } } plan more { for achieve n(N) when N > 0 do { achieve n(N - 1) } }")
+        read_library(
+            "plan zero { for achieve n(0) do { } } plan more { for achieve n(N) when N > 0 do { achieve n(N - 1) } }"
+        )
     )
     assert it.solve(("n", 50_000), cycles=150_000)
 
 
 def test_sums_in_the_facts_and_goals_of_a_file_are_evaluated() -> None:
-    library = read("believe left(10 - 3, [2 * 2]) achieve n(1 + 1)")
+    library = read_library("believe left(10 - 3, [2 * 2]) achieve n(1 + 1)")
     assert (library.facts, library.goals) == ([("left", 7, ("[]", 4))], [(("n", 2), 0)])
     assert ("left", 7, ("[]", 4)) in Interpreter(library).beliefs
 
@@ -420,7 +422,7 @@ class LastRewards:
             do { pick Name } }"""], ids=["by utilities", "by a meta plan"])  # fmt: skip
 def test_learned_values_choose_and_a_meta_plan_sees_them(meta: str) -> None:
     table = LastRewards()
-    library = read(
+    library = read_library(
         """
         plan left { for achieve open do { push(0) } }
         plan right { for achieve open do { push(1) } }"""
@@ -445,7 +447,7 @@ def test_applicable_plans_equal_a_search_of_all_plans_and_beliefs() -> None:
         f"plan p{k} {{ for achieve fix(d{k % 20}) when broken(d{k % 20}, W) and W > {k // 20} do {{ }} }}\n"
         for k in range(200)
     )
-    library, rng = read(text), np.random.default_rng(0)
+    library, rng = read_library(text), np.random.default_rng(0)
     beliefs = Beliefs(("broken", f"d{rng.integers(40)}", int(rng.integers(12))) for _ in range(2000))
     for device in range(20):
         goal = ("fix", f"d{device}")
@@ -456,7 +458,7 @@ def test_applicable_plans_equal_a_search_of_all_plans_and_beliefs() -> None:
 
 def test_a_goal_is_parsed_as_it_is_shown() -> None:
     for text in ("on(a, table)", "raining", "at([1, 2.5, x], f(g))"):
-        ((goal, priority),) = read(f"achieve {text} priority 3").goals
+        ((goal, priority),) = read_library(f"achieve {text} priority 3").goals
         assert (show(goal), priority) == (text, 3)
     with pytest.raises(PlanError, match=r"plans, line 1, column 12: expected 'plan', 'believe' or 'achieve'"):
-        read("achieve on b")
+        read_library("achieve on b")

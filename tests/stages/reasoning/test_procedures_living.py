@@ -17,16 +17,16 @@ from devmind.agent.threads import stepping_threads
 from devmind.algorithms.grid import FLOOR, SIDE, WALL
 from devmind.config import LiveConfig, MemoryConfig
 from devmind.live.checking import check_replay
-from devmind.live.directing import Directing, placed, said_by
+from devmind.live.directing import Directing, place_named, said_by
 from devmind.live.life import Life
 from devmind.live.options import LiveOptions
 from devmind.live.recording import Recording
 from devmind.live.remembering.held_object import Square
-from devmind.live.viewing.view import said
+from devmind.live.viewing.view import spoken_words
 from devmind.live.virtual import VirtualClock, VirtualLife
 from devmind.memory import Memory, Named, open_store
 from devmind.moment import Moment
-from devmind.raised import raised
+from devmind.raised import raised_agents
 from devmind.seeding import lesson_seeds
 from devmind.testing import BrokenLawError, check_director, tiny_context
 from devmind.worlds.minigrid import LEFT, RIGHT
@@ -41,12 +41,12 @@ from stages.reasoning.parts import CELLS
 from stages.reasoning.procedures import errand
 from stages.reasoning.procedures.interpreter import AGAIN
 from stages.reasoning.procedures.living import LivingProcedures, read_plans
-from stages.reasoning.procedures.parser import read, shipped
+from stages.reasoning.procedures.parser import read_library, shipped_library
 from stages.reasoning.procedures.procedural import Procedural
 from stages.reasoning.procedures.terms import PlanError
 from stages.reasoning.procedures.walking import Walking
 
-FOLDER = raised()["after-reasoning"]
+FOLDER = raised_agents()["after-reasoning"]
 ERRAND = Path("errand")
 
 
@@ -108,7 +108,7 @@ def test_a_named_thing_is_looked_for_where_it_was_shown_then_asked_for() -> None
     for number in range(1, 14):
         orders = plans.direct(tick(number, pan, "where is the Cup?" if number == 2 else ""))
         looks.append("look" in orders)
-        said_ += [said(orders["say"])] if "say" in orders else []
+        said_ += [spoken_words(orders["say"])] if "say" in orders else []
         pan += 25 * float(orders["look"][0]) if "look" in orders else 0.0
         if number == 4:
             assert pan == pytest.approx(-40, abs=0.1)
@@ -131,7 +131,7 @@ def test_a_named_thing_is_looked_for_where_it_was_shown_then_asked_for() -> None
 
 
 def test_a_gaze_at_its_limit_is_released() -> None:
-    plans = LivingProcedures(read("plan far { for believed heard(X) do { look_at(170, 0) } }"))
+    plans = LivingProcedures(read_library("plan far { for believed heard(X) do { look_at(170, 0) } }"))
     assert "look" in plans.direct(tick(0, 30.0, "red"))
     assert "look" in plans.direct(tick(1, 55.0))
     assert "look" in plans.direct(tick(2, 55.0)), "it was turned, and stands still"
@@ -139,7 +139,7 @@ def test_a_gaze_at_its_limit_is_released() -> None:
 
 
 def test_an_impossible_action_ends_the_procedures_and_not_the_life() -> None:
-    plans = LivingProcedures(read("plan bad { for believed heard(X) do { look_at(X, 0) } }", "bad.plan"))
+    plans = LivingProcedures(read_library("plan bad { for believed heard(X) do { look_at(X, 0) } }", "bad.plan"))
     assert plans.direct(tick(0, 0.0)) == {}
     assert plans.direct(tick(1, 0.0, "red")) == {}
     assert "bad.plan, line 1" in plans.fault
@@ -151,11 +151,11 @@ def test_an_impossible_action_ends_the_procedures_and_not_the_life() -> None:
 
 def test_a_shown_thing_is_placed_at_its_direction_in_the_frame() -> None:
     frame, named = np.zeros((480, 640, 3), np.uint8), Named("cup", "cup", 0.9, {})
-    assert placed(named, Square(0.5, 0.5, 0.2), frame) == {"cup": (0.0, 0.0)}
-    (left, up), *_ = placed(named, Square(0.0, 0.0, 0.2), frame).values()
+    assert place_named(named, Square(0.5, 0.5, 0.2), frame) == {"cup": (0.0, 0.0)}
+    (left, up), *_ = place_named(named, Square(0.0, 0.0, 0.2), frame).values()
     assert (left, up) == pytest.approx((60.0, np.rad2deg(np.arctan(0.75 * np.tan(np.pi / 3)))))
-    assert placed(Named(None, "cup", 0.2, {}), Square(0.5, 0.5, 0.2), frame) == {}
-    assert placed(named, None, frame) == {}
+    assert place_named(Named(None, "cup", 0.2, {}), Square(0.5, 0.5, 0.2), frame) == {}
+    assert place_named(named, None, frame) == {}
 
 
 def test_procedures_act_in_a_life_as_in_the_exam(agent: Agent, tmp_path: Path) -> None:
@@ -186,11 +186,11 @@ def test_procedures_act_in_a_life_as_in_the_exam(agent: Agent, tmp_path: Path) -
             heard = {"words": senses["words"][i]} if senses["words"][i] else {}
             effectors = life.tick(row | heard, bool(first[i])).action.effectors
             actions["look"][i] = effectors.get("look", 0.0)
-            actions["say"][i] = said(effectors["say"]) if "say" in effectors else ""
+            actions["say"][i] = spoken_words(effectors["say"]) if "say" in effectors else ""
         return actions
 
     lives: list[VirtualLife] = []
-    policy = Procedural(errand.beliefs_of(agent, len(seeds)), shipped("errand"))
+    policy = Procedural(errand.beliefs_of(agent, len(seeds)), shipped_library("errand"))
     with stepping_threads():
         for where, acts in (("exam", policy), ("life", living)):
             rooms = errand.ErrandRooms(context, "moved", seeds)
@@ -218,7 +218,7 @@ def test_in_a_simulated_world_the_agent_looks_at_the_last_place_and_then_asks(ag
     with life, stepping_threads():
         for step in life.loop.ticks(2.7):
             assert step is not None
-            word = said(step.action.effectors["say"]) if "say" in step.action.effectors else ""
+            word = spoken_words(step.action.effectors["say"]) if "say" in step.action.effectors else ""
             lived.append((word, step.output.answered.get("look", {}), plans.doing(), room.fovea.pan_deg))
             truth = rules.truth(room._state)
             if word:
@@ -253,7 +253,7 @@ def test_unreachable_goals_and_unknown_instructions_are_reported() -> None:
     walked = [int(one["choose"]) for one in orders if "choose" in one]
     assert walked
     assert set(walked) <= {LEFT, RIGHT}, "it looks around, and walks into no wall"
-    assert [said(one["say"]) for one in orders if "say" in one] == ["i know no way"]
+    assert [spoken_words(one["say"]) for one in orders if "say" in one] == ["i know no way"]
     assert orders[len(walked)].keys() == {"say"}
     assert orders[-1] == {}
     assert plans.doing() == []

@@ -19,7 +19,7 @@ from devmind.worlds.nursery.state import COLOUR_NAMES
 from stages.reasoning import parts
 from stages.reasoning.procedures import errand, exam, lesson
 from stages.reasoning.procedures.commitment import COMMITMENTS, Forced, live
-from stages.reasoning.procedures.parser import read, shipped
+from stages.reasoning.procedures.parser import read_library, shipped_library
 from stages.reasoning.stage import SKILLS
 
 (SKILL,) = (skill for skill in SKILLS if skill.name == "procedures")
@@ -70,18 +70,20 @@ def rooms(tmp_path: Path, kind: str, n: int = 12) -> errand.ErrandRooms:
 @pytest.mark.parametrize("kind", errand.KINDS)
 def test_perfect_beliefs_do_the_errand_and_another_rooms_fail(kind: str, tmp_path: Path) -> None:
     here = rooms(tmp_path, kind)
-    done = errand.run(here, errand.Procedural(Seeing(here), shipped("errand")))
+    done = errand.run(here, errand.Procedural(Seeing(here), shipped_library("errand")))
     assert done.right.mean() >= 0.9, (done.found, done.asked)
     assert (done.needed == (kind != "unmoved")).all()
     shuffled = rooms(tmp_path, kind)
     n = shuffled.num_envs
-    other = errand.run(shuffled, errand.Procedural(Seeing(shuffled, np.roll(np.arange(n), 1)), shipped("errand")))
+    other = errand.run(
+        shuffled, errand.Procedural(Seeing(shuffled, np.roll(np.arange(n), 1)), shipped_library("errand"))
+    )
     assert other.right.mean() <= 0.5
 
 
 def test_never_asking_and_always_asking_are_right_in_half_of_the_rooms(tmp_path: Path) -> None:
-    library = shipped("errand")
-    asks = read("plan e { for believed heard(T) when not busy do { believe busy achieve found(T) } }").joined(
+    library = shipped_library("errand")
+    asks = read_library("plan e { for believed heard(T) when not busy do { believe busy achieve found(T) } }").joined(
         [type(library)([library["ask"]])]
     )
     for kind, right in (("unmoved", 0.0), ("moved", 1.0)):

@@ -20,14 +20,14 @@ from stages.reasoning.procedures.checking import check
 from stages.reasoning.procedures.commitment import Forced, live, reactive
 from stages.reasoning.procedures.interpreter import Interpreter
 from stages.reasoning.procedures.jets import MANIFOLDS, Jets
-from stages.reasoning.procedures.parser import FOLDER, read, shipped
+from stages.reasoning.procedures.parser import FOLDER, read_library, shipped_library
 from stages.reasoning.procedures.tileworld import STEP, Tileworld
 
 
 def test_procedures_solve_every_blocks_world() -> None:
     for seed in range(100):
         world = Blocks.drawn(3 + seed % 13, np.random.default_rng(seed))
-        it = Interpreter(shipped("blocks"), world.beliefs, world.actions)
+        it = Interpreter(shipped_library("blocks"), world.beliefs, world.actions)
         it.run(20_000)
         assert world.solved, seed
         assert not it.intentions, seed
@@ -39,8 +39,8 @@ def test_search_as_a_primitive_needs_no_more_moves_than_procedures() -> None:
     for seed in range(15):
         world = Blocks.drawn(6, np.random.default_rng(seed))
         twin = Blocks(world.below, world.goal)
-        Interpreter(shipped("blocks_by_search"), world.beliefs, world.actions).run()
-        Interpreter(shipped("blocks"), twin.beliefs, twin.actions).run()
+        Interpreter(shipped_library("blocks_by_search"), world.beliefs, world.actions).run()
+        Interpreter(shipped_library("blocks"), twin.beliefs, twin.actions).run()
         assert world.solved
         assert twin.solved
         assert world.moves <= twin.moves
@@ -79,7 +79,7 @@ def test_a_failing_jet_is_handled_within_a_cycle_and_the_routine_continues() -> 
     for seed in range(200):
         rng = np.random.default_rng(seed)
         jets = Jets([(int(rng.integers(5, 60)), ("failed_on", f"jet_{rng.integers(1, 5)}"))])
-        it = jets.run(shipped("jets"))
+        it = jets.run(shipped_library("jets"))
         assert 0 <= latencies(jets)[0] <= 1, seed
         assert jets.log == jets.lines, "the routine is resumed"
         assert not it.intentions, "and finished"
@@ -87,7 +87,7 @@ def test_a_failing_jet_is_handled_within_a_cycle_and_the_routine_continues() -> 
 
 def test_an_answer_of_one_step_is_among_the_intentions_that_there_were() -> None:
     jets = Jets([(5, ("leaking", "tank")), (9, ("failed_on", "jet_1"))], lines=5)
-    met = jets.watched_by(Interpreter(shipped("jets"), jets.beliefs, jets.actions), 200)
+    met = jets.watched_by(Interpreter(shipped_library("jets"), jets.beliefs, jets.actions), 200)
     assert [repr(one) for one in met] == ["watched (done)", "isolate (done)", "shut_off (done)"]
 
 
@@ -95,7 +95,7 @@ def test_a_leak_interrupts_a_shutdown_and_both_are_handled() -> None:
     interrupted = 0
     for seed in range(200):
         jets = Jets.drawn(np.random.default_rng(seed))
-        it = jets.run(shipped("jets"))
+        it = jets.run(shipped_library("jets"))
         late = latencies(jets)
         assert all(0 <= cycles <= 8 for cycles in late), (seed, late)
         assert not it.intentions, seed
@@ -122,7 +122,7 @@ def test_shipped_plans_use_only_existing_actions(name: str) -> None:
         "maze": dict.fromkeys(("follow_plan", "say")),
         "table": dict.fromkeys(("follow_plan", "say")),
     }
-    assert check(shipped(name), list(actions[name])) == []
+    assert check(shipped_library(name), list(actions[name])) == []
 
 
 def test_holes_do_not_depend_on_actions() -> None:
@@ -193,7 +193,7 @@ def test_tree_search_by_the_agents_judge_is_a_primitive() -> None:
     board = rules.initial(np.zeros(1))
     for place in (0, 3, 1, 4):
         board = rules.step(board, {"place": np.array([place])})
-    library = read("plan play { for achieve played do { think() -> Place place(Place) } }")
+    library = read_library("plan play { for achieve played do { think() -> Place place(Place) } }")
     actions = {"think": lambda: int(moves(judge, board, 64)[0]), "place": done.append}
     assert Interpreter(library, actions=actions).solve(("played",))
     assert done == [2], "it wins in one"

@@ -7,8 +7,8 @@ import pytest
 
 from devmind.errors import ConfigError
 from stages.reasoning.puzzles.algebra import Algebra
-from stages.reasoning.puzzles.exam import examine, followed, puzzles, search  # noqa: F401
-from stages.reasoning.puzzles.lesson import RULES, bounds, for_exams, out, scrambles, turned
+from stages.reasoning.puzzles.exam import examine, puzzles, search, solved_greedily  # noqa: F401
+from stages.reasoning.puzzles.lesson import RULES, bounds, for_exams, out, press_lights, scrambles
 from stages.reasoning.q_star import q_star
 from stages.reasoning.sliding import exam as sliding
 from stages.reasoning.sliding.lesson import perimeter, rules
@@ -89,7 +89,7 @@ def test_q_star_finds_the_lengths_of_breadth_first_search_and_evaluates_one_stat
     by_hand = q_star(tiles[:5], *asked[1:], lambda states: sliding.manhattan(3, states), nodes=20_000)
     assert [len(way.actions or ()) for way in by_hand] == fewest[:5].tolist()
     lit = puzzles(20, 1)
-    ways = q_star(lit, turned, out, perfect, nodes=1000)
+    ways = q_star(lit, press_lights, out, perfect, nodes=1000)
     assert [way.nodes for way in ways] == Algebra.of(5).shortest(lit).sum(-1).tolist()
 
 
@@ -105,7 +105,7 @@ def test_a_perfect_guide_reaches_the_ceiling_and_shuffled_answers_fall() -> None
     ways = search(lit, perfect)
     assert [len(way.actions or ()) for way in ways] == fewest.tolist()
     assert all(way.nodes <= 4 * k for way, k in zip(ways, fewest, strict=True))
-    assert followed(lit, perfect) == 1.0
+    assert solved_greedily(lit, perfect) == 1.0
     rng = np.random.default_rng(0)
     shuffled = search(lit, lambda states: rng.permutation(perfect(states).T).T, nodes=60)
     assert np.mean([way.actions is not None for way in shuffled]) < 0.3

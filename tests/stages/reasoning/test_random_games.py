@@ -10,7 +10,7 @@ from devmind.worlds.boards import MnkRules
 from stages.reasoning.connect4.positions import after
 from stages.reasoning.games import CONNECT4, TICTACTOE
 from stages.reasoning.judged import endings
-from stages.reasoning.random_games import _won, bits, searched, visits
+from stages.reasoning.random_games import _won, bits, search_positions, visits
 from stages.reasoning.solver import solve
 
 
@@ -65,10 +65,10 @@ def test_many_simulations_lose_nothing_in_tic_tac_toe_and_solved_endings() -> No
 def test_the_value_is_the_best_moves_for_the_player_to_move() -> None:
     game = solve(TICTACTOE.rules)
     asked = np.flatnonzero(~game.ended & (game.ply >= 4))[::5]
-    found, value = searched(TICTACTOE.rules, game.board.take(asked), 3000, seed=0)
+    found, value = search_positions(TICTACTOE.rules, game.board.take(asked), 3000, seed=0)
     assert (abs(value - game.value[asked]) < 0.2).all()
     assert np.array_equal(found, visits(TICTACTOE.rules, game.board.take(asked), 3000, seed=0))
-    at_once = searched(CONNECT4.rules, after("112233"), 2000, seed=0)[1]
+    at_once = search_positions(CONNECT4.rules, after("112233"), 2000, seed=0)[1]
     assert at_once.tolist() == [1.0]
 
 

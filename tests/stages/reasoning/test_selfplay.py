@@ -157,7 +157,7 @@ def test_rules_of_thumb_do_as_named() -> None:
 
 def self_play(agent: Agent, **play: Any) -> SelfPlay:
     settings = Play(**{"games": 6, "again": 4, "simulations": 4, "capacity": 400} | play)
-    learner = SelfPlay(agent, TICTACTOE, settings, seed=3, learning_rate=1e-3, trains=parts.trained(agent))
+    learner = SelfPlay(agent, TICTACTOE, settings, seed=3, learning_rate=1e-3, trains=parts.trained_weights(agent))
     learner.steps = 12
     learner.begin(0)
     return learner
@@ -237,7 +237,7 @@ def test_rollouts_learn_from_many_games_from_the_first_step(agent: Agent) -> Non
 
 def test_muon_steps_the_linear_maps_of_this_game_only(agent: Agent) -> None:
     play = Play(games=4, again=0, simulations=4, by_glances=True)
-    learner = SelfPlayByMuon(agent, TICTACTOE, play, seed=3, learning_rate=1e-3, trains=parts.trained(agent))
+    learner = SelfPlayByMuon(agent, TICTACTOE, play, seed=3, learning_rate=1e-3, trains=parts.trained_weights(agent))
     kinds = {name: learner.kind(name, parameter) for name, parameter in learner.trained_parameters()}
     by_muon = {name for name, kind in kinds.items() if kind == "orthogonal"}
     heads = {name.split(".")[1] for name in by_muon if name.startswith("heads.")}

@@ -16,9 +16,9 @@ from stages.reasoning import parts
 from stages.reasoning.paired import ratio
 from stages.reasoning.puzzles.lesson import for_exams
 from stages.reasoning.sliding import exam, lesson
-from stages.reasoning.sliding.exam import distances, manhattan, puzzles, read, search
-from stages.reasoning.sliding.lesson import make, mixed, perimeter, rules, targets
-from stages.reasoning.sliding.patterns import left
+from stages.reasoning.sliding.exam import distances, manhattan, puzzles, read_boards, search
+from stages.reasoning.sliding.lesson import make, mix_boards, perimeter, rules, targets
+from stages.reasoning.sliding.patterns import moves_left
 from tests.stages.floors import held_to_the_floors
 
 
@@ -97,7 +97,7 @@ def test_an_observation_shows_every_tile() -> None:
 
 
 def test_bounds_of_mixed_boards_hold_and_are_often_exact(q: np.ndarray) -> None:
-    tiles, bound = mixed(3, 300, 31, np.random.default_rng(0), held_out=False)
+    tiles, bound = mix_boards(3, 300, 31, np.random.default_rng(0), held_out=False)
     exact = looked_up(tiles, q)
     assert (bound >= exact).all()
     assert (bound == exact).mean() > 0.4
@@ -134,7 +134,7 @@ def test_targets_of_3_by_3_are_the_true_costs_whatever_the_network_says(tmp_path
 def test_beyond_the_proven_depth_targets_are_the_networks_clipped_at_both_bounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tiles, bound = mixed(4, 400, 40, np.random.default_rng(0), held_out=False)
+    tiles, bound = mix_boards(4, 400, 40, np.random.default_rng(0), held_out=False)
     near = perimeter(4)
     # Published counts of 15-puzzles by their fewest moves (OEIS A089473).
     assert np.bincount(near.fewest)[:12].tolist() == [1, 2, 4, 10, 24, 54, 107, 212, 446, 946, 1948, 3938]
@@ -159,7 +159,7 @@ def test_beyond_the_proven_depth_targets_are_the_networks_clipped_at_both_bounds
     following = rules(4).slid(np.repeat(tiles, 4, 0), np.tile(np.arange(4), len(tiles)))
     far = near.distance(following).reshape(-1, 4) < 0
     assert asked == [(far.sum(), lesson.COSTS.glance)] * 3
-    least = 1 + np.maximum(near.depth + 1, left(following)).reshape(-1, 4)
+    least = 1 + np.maximum(near.depth + 1, moves_left(following)).reshape(-1, 4)
     assert (low[far] == np.minimum(bound, least)[far]).all()
     assert (low[far] > near.depth + 2).any()
     assert (middle[far] == np.minimum(bound, np.maximum(near.depth + 4, least))[far]).all()
@@ -196,13 +196,13 @@ def test_lines_of_a_file_are_checked(tmp_path: Path) -> None:
     file = tmp_path / "puzzle15.tsv"
     good = " ".join(map(str, [*range(1, 16), 0]))
     file.write_text(f"{good}\t0\n{good}\t7\n")
-    tiles, fewest = read(file, 1)
+    tiles, fewest = read_boards(file, 1)
     assert tiles.tolist() == [[*range(1, 16), 0]]
     assert fewest.tolist() == [0]
     for wrong in (f"{good}\n", f"1 {good}\t3\n", f"{good}\tmany\n", "\n"):
         file.write_text(wrong)
         with pytest.raises(ConfigError, match=r"Line 1 of .* should be the numbers 0 to 15"):
-            read(file, 1)
+            read_boards(file, 1)
 
 
 @pytest.mark.slow
@@ -221,4 +221,4 @@ def test_a_knowing_guide_solves_all_and_a_shuffled_one_few(q: np.ndarray) -> Non
     ways = search(3, tiles, lambda states: looked_up(states, q).astype(float))
     assert [len(way.actions or ()) for way in ways] == fewest.tolist()
     shuffled = search(3, tiles, lambda states: rng.permutation(looked_up(states, q).astype(float)))
-    assert exam.solved(shuffled).mean() < exam.solved(ways).mean() - 0.3
+    assert exam.is_solved(shuffled).mean() < exam.is_solved(ways).mean() - 0.3

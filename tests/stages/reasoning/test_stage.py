@@ -9,7 +9,7 @@ import pytest
 
 from devmind.agent.text import add_text
 from devmind.config import load
-from devmind.curriculum.ablation import control, taught_by_controls
+from devmind.curriculum.ablation import control, trained_by_controls
 from devmind.curriculum.stage import Context, check_lessons
 from devmind.errors import ConfigError
 from devmind.learners.gradient import owned_parts
@@ -99,7 +99,7 @@ def test_a_twin_starts_the_whole_stage_anew_and_no_control_trains_the_trunk(tmp_
     stage.admit(agent)
     agent.config.stages = ["language", stage.name]
     own = owned_parts(agent, stage.name)
-    assert set(taught_by_controls(agent, stage, context)) == {
+    assert set(trained_by_controls(agent, stage, context)) == {
         name for name in agent.state_dict() if name.startswith((*own, "heads.text."))
     }
     for lesson in stage.lessons(context):

@@ -40,7 +40,7 @@ def test_every_start_of_the_room_is_asked_once() -> None:
 
 
 def next_pose(costs: np.ndarray, here: grid.Pose, move: int) -> grid.Pose:
-    there = grid.moved(here, move)
+    there = grid.move_pose(here, move)
     return there if costs[there[:2]] else here
 
 
@@ -144,7 +144,7 @@ def test_without_minigrid_only_the_pole_is_taught_and_examined(
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.02")
     both = lesson.lesson(context)
-    monkeypatch.setattr(minigrid, "installed", lambda: False)
+    monkeypatch.setattr(minigrid, "minigrid_installed", lambda: False)
     (measure,) = exam.examine(agent, context.glimpse()).alone()
     assert "MiniGrid is not installed" in measure.note
     alone = lesson.lesson(context)

@@ -12,7 +12,7 @@ import torch
 
 from devmind import worlds
 from devmind.acting import Policy
-from devmind.acting.carts import kept_up
+from devmind.acting.carts import balance_ticks
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.output import Categorical
@@ -132,7 +132,7 @@ def test_binding_needs_a_detected_thing_and_gets_no_true_box(
         ([each[[at]] for each, at in zip(boxes, (truth["target"] + 1) % 4, strict=True)], 0.0),
         ([np.zeros((0, 4), np.float32)] * len(seeds), 0.0),
     ):
-        monkeypatch.setattr(bind, "detected", lambda agent, sight, found=found: found)
+        monkeypatch.setattr(bind, "detect_boxes", lambda agent, sight, found=found: found)
         assert {measure.score for measure in bind.examine(agent, context).in_full()} == {share}
 
 
@@ -218,7 +218,7 @@ def test_balance_equals_gymnasiums_cart_pole() -> None:
             _, reward, terminated, truncated, _ = env.step(1)
             total, over = total + reward, terminated or truncated
         wanted.append(total)
-    played = kept_up(np.array([5, 6]), lambda senses, first: {"push": np.ones(len(first), np.int64)})
+    played = balance_ticks(np.array([5, 6]), lambda senses, first: {"push": np.ones(len(first), np.int64)})
     assert played.tolist() == wanted
 
 

@@ -20,7 +20,7 @@ from stages.reflex.orient import exam as orient
 from stages.reflex.orient.lesson import target_turn
 from stages.reflex.see import exam as see
 from stages.reflex.startle import exam as startle
-from stages.reflex.untaught import FLOOR, Untaught, fitted, imitating, lesson_moments
+from stages.reflex.untaught import FLOOR, UntrainedEncoders, fit_commands, imitating, lesson_moments
 
 
 def reflex_agent() -> Agent:
@@ -70,7 +70,7 @@ def test_binding_by_untaught_tokens_is_above_chance_and_no_lesson_changes_it(tmp
     senses, truth = bind.scenes(context, exam_seeds(n, 0, "bind"), bind.TICKS)
     boxes = truth["boxes"][:, :4]
     whole, without = (
-        bind._by_untaught(agent, context, senses, list(boxes)) for agent in (reflex_agent(), numb(reflex_agent()))
+        bind._by_ridge(agent, context, senses, list(boxes)) for agent in (reflex_agent(), numb(reflex_agent()))
     )
     np.testing.assert_array_equal(whole, without)
     right = (whole == boxes[np.arange(n), truth["target"]]).all(1).mean()
@@ -115,7 +115,9 @@ def test_moments_of_a_floor_are_of_lesson_seeds(tmp_path: Path) -> None:
         return made(world, level, given)
 
     trial = replace(trial, context=replace(trial.context, make_world=noted))
-    features, asked = lesson_moments(Untaught(reflex_agent()), trial, ("sight", "sound"), "move", startle._truly)
+    features, asked = lesson_moments(
+        UntrainedEncoders(reflex_agent()), trial, ("sight", "sound"), "move", startle._truly
+    )
     assert features.shape[:2] == asked.shape[:2] == (20, len(seeds[0]))
     assert (seeds[0] < EXAM_SEEDS_FROM).all()
 
@@ -123,9 +125,9 @@ def test_moments_of_a_floor_are_of_lesson_seeds(tmp_path: Path) -> None:
 def test_moments_that_ask_for_nothing_do_not_count() -> None:
     features = np.random.default_rng(0).standard_normal((4, 5, 3))
     asked = features @ np.array([[1.0], [2.0], [-1.0]])
-    whole = fitted(features, asked).weights
+    whole = fit_commands(features, asked).weights
     features[0, 0], asked[0, 0] = 1e6, np.nan
-    np.testing.assert_allclose(fitted(features, asked).weights, whole, atol=0.01)
+    np.testing.assert_allclose(fit_commands(features, asked).weights, whole, atol=0.01)
 
 
 def test_startle_by_untaught_tokens_keeps_to_the_false_alarms_that_are_allowed(tmp_path: Path) -> None:
@@ -134,8 +136,8 @@ def test_startle_by_untaught_tokens_keeps_to_the_false_alarms_that_are_allowed(t
     trial = trials.Trial(context, "startle", 20, startle.startle_seeds(context, 60), startle.withdrawal, before=True)
     event = context.make_world("nursery", "startle", trial.seeds).state().event
     with torch.inference_mode():
-        watched = trial.play(startle._by_untaught(reflex_agent(), trial)).watched
-    answered, alarms = startle.startled(watched, event)
+        watched = trial.play(startle._by_ridge(reflex_agent(), trial)).watched
+    answered, alarms = startle.startle_answers(watched, event)
     assert answered.mean() > 0.1
     assert alarms.mean() < 2 * startle.FALSE_ALARMS
 

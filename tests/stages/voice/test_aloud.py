@@ -8,24 +8,24 @@ import pytest
 from devmind.errors import DevmindError
 from devmind.testing import BrokenLawError, check_voice
 from stages.voice.caregiver import espeak
-from stages.voice.caregiver.aloud import spoken
+from stages.voice.caregiver.aloud import say_aloud
 
 
 def test_the_small_synthesiser_says_only_words_of_lessons(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(espeak, "installed", lambda: False)
-    sound = spoken("Two red balls!")
-    check_voice(spoken)
+    monkeypatch.setattr(espeak, "espeak_installed", lambda: False)
+    sound = say_aloud("Two red balls!")
+    check_voice(say_aloud)
     assert 0.3 < sound.shape[1] / 16_000 < 3
     assert np.abs(sound).max() == pytest.approx(0.5)
     for text, lacking in (("a red zebra", "'zebra'"), ("…", "'…'")):
         with pytest.raises(DevmindError, match=rf"{lacking} is none; install it with: pip install"):
-            spoken(text)
+            say_aloud(text)
 
 
-@pytest.mark.skipif(not espeak.installed(), reason="espeakng-loader is not installed (extra 'voice')")
+@pytest.mark.skipif(not espeak.espeak_installed(), reason="espeakng-loader is not installed (extra 'voice')")
 def test_espeak_says_any_words() -> None:
-    sound = spoken("Where is the cup?")
-    check_voice(spoken, "It is there.")
+    sound = say_aloud("Where is the cup?")
+    check_voice(say_aloud, "It is there.")
     assert 0.4 < sound.shape[1] / 16_000 < 4
     assert np.abs(sound).max() == pytest.approx(0.5)
 

@@ -24,9 +24,9 @@ from stages.voice import bodies, parts
 from stages.voice.arc import WordsHead
 from stages.voice.ear import CEPSTRA, LEAD, MELS, EarEncoder, frames
 from stages.voice.hear_words import exam, lesson, listen
-from stages.voice.hear_words.written import HEARD, LONGEST, WrittenHead, counted, targets, texts_of
+from stages.voice.hear_words.written import HEARD, LONGEST, WrittenHead, counting_words, targets, texts_of
 from stages.voice.moments import as_batch
-from stages.voice.transcript import BLANK, KNOWN, numbered
+from stages.voice.transcript import BLANK, KNOWN, word_numbers
 
 WAYS = [*((kind, features) for kind in bodies.KINDS for features in ("logmel", "mfcc")), ("conv", "logmel2d")]
 LEARNED = [("gru", "logmel"), ("conv", "logmel2d"), ("transformer", "mfcc")]
@@ -173,10 +173,10 @@ def test_texts_and_numbers_are_inverse_and_one_end_counts() -> None:
     texts = ["two red balls", "seven", ""]
     wanted = targets(texts)
     assert texts_of(wanted[:, 1:]) == texts
-    assert counted(wanted).sum(1).tolist() == [4, 2, 1]
+    assert counting_words(wanted).sum(1).tolist() == [4, 2, 1]
     long = targets(["one two three four five"])
     assert texts_of(long[:, 1:]) == ["one two three four"]
-    assert counted(long).sum(1).tolist() == [LONGEST]
+    assert counting_words(long).sum(1).tolist() == [LONGEST]
 
 
 def test_mfcc_are_the_first_cepstral_coefficients_of_log_mel() -> None:
@@ -229,7 +229,7 @@ def test_each_kind_learns_words_frame_by_frame_and_in_writing(kind: str, feature
 
 def test_the_trunk_learns_to_write(tmp_path: Path) -> None:
     pupil, context = hearing("gru", "logmel"), tiny_context(tmp_path)
-    trains = parts.trained(pupil)
+    trains = parts.trained_weights(pupil)
     assert f"heads.{parts.WRITTEN}." in trains
     assert f"heads.{parts.WRITTEN_ARC}." not in trains
     learner = MuonLearner(pupil, lesson.loss, seed=0, learning_rate=1e-2, trains=trains, steps=30)
@@ -314,4 +314,4 @@ def test_writing_of_a_batch_equals_writing_of_each_alone() -> None:
     alone = [exam.writing_of(agent, [wave], [parts.WRITTEN_ARC], ("one", "two", "red")) for wave in waves]
     assert together.texts == [one[parts.WRITTEN_ARC].texts[0] for one in alone]
     assert together.likeliest.tolist() == [int(one[parts.WRITTEN_ARC].likeliest[0]) for one in alone]
-    assert numbered("one two red")
+    assert word_numbers("one two red")

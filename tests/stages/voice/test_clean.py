@@ -20,7 +20,7 @@ from stages.voice import parts
 from stages.voice.ear import frames
 from stages.voice.echo.clean import exam as clean_exam
 from stages.voice.echo.clean import lesson as clean
-from stages.voice.echo.clean.filters import filtered, in_bins, si_sdr_db, spectrum
+from stages.voice.echo.clean.filters import filter_sound, in_bins, si_sdr_db, spectrum
 from stages.voice.echo.go_on import exam as go_on_exam
 from stages.voice.echo.go_on import lesson as go_on
 from stages.voice.moments import as_batch
@@ -36,9 +36,9 @@ def agent() -> Agent:
 
 
 def test_gains_of_one_keep_a_sound_and_gains_of_zero_remove_it() -> None:
-    same = filtered(NOISE, torch.ones(2, 40, 64))
+    same = filter_sound(NOISE, torch.ones(2, 40, 64))
     torch.testing.assert_close(same[:, :-512], NOISE[:, :-512], atol=1e-4, rtol=1e-3)
-    assert filtered(NOISE, torch.zeros(2, 40, 64)).abs().max() < 1e-6
+    assert filter_sound(NOISE, torch.zeros(2, 40, 64)).abs().max() < 1e-6
     torch.testing.assert_close(in_bins(torch.ones(1, 3, 64)), torch.ones(1, 257, 3))
 
 
@@ -125,7 +125,7 @@ def test_the_clean_sound_scores_high_and_shuffled_or_untaught_gains_nothing(
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.08")
     with torch.inference_mode():
-        (untaught,) = clean_exam.cleaned(agent, context).in_full()
+        (untaught,) = clean_exam.measure_cleaning(agent, context).in_full()
         assert untaught.score < 3
         assert untaught.floors[clean_exam.GATED] > 1
         assert untaught.rows[clean_exam.BEST] > 5
@@ -140,10 +140,10 @@ def test_the_clean_sound_scores_high_and_shuffled_or_untaught_gains_nothing(
 
         monkeypatch.setattr(clean_exam, "in_a_row", noted)
         monkeypatch.setattr(clean_exam, "by_agent", lambda agent, noisy: kept[-1])
-        assert clean_exam.cleaned(agent, context).alone()[0].score > 20
+        assert clean_exam.measure_cleaning(agent, context).alone()[0].score > 20
         monkeypatch.setattr(clean_exam, "by_agent", lambda agent, noisy: noisy.roll(1, 0))
-        assert clean_exam.cleaned(agent, context).alone()[0].score < 0
-    assert clean_exam.cleaned(tiny_agent(), context).in_full() == []
+        assert clean_exam.measure_cleaning(agent, context).alone()[0].score < 0
+    assert clean_exam.measure_cleaning(tiny_agent(), context).in_full() == []
 
 
 def test_the_true_continuation_has_no_error_and_shuffled_or_untaught_has(
@@ -151,7 +151,7 @@ def test_the_true_continuation_has_no_error_and_shuffled_or_untaught_has(
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.1")
     with torch.inference_mode():
-        (untaught,) = go_on_exam.continued(agent, context).in_full()
+        (untaught,) = go_on_exam.measure_continuation(agent, context).in_full()
         assert untaught.score > untaught.floors[go_on_exam.COPIED]
         assert {go_on_exam.COPIED, go_on_exam.RIDGE, go_on_exam.ALWAYS} <= set(untaught.floors)
         assert untaught.floors[go_on_exam.ALWAYS] < untaught.chance, "what follows tells more than a sound's mean frame"
@@ -160,7 +160,7 @@ def test_the_true_continuation_has_no_error_and_shuffled_or_untaught_has(
             return go_on.to_come(go_on.mel_of(sound))[torch.arange(len(at)), at]
 
         monkeypatch.setattr(go_on_exam, "gone_on", knowing)
-        assert go_on_exam.continued(agent, context).alone()[0].score == 0
+        assert go_on_exam.measure_continuation(agent, context).alone()[0].score == 0
         monkeypatch.setattr(go_on_exam, "gone_on", lambda *args: knowing(*args).roll(1, 0))
-        assert go_on_exam.continued(agent, context).alone()[0].score > 5
-    assert go_on_exam.continued(tiny_agent(), context).in_full() == []
+        assert go_on_exam.measure_continuation(agent, context).alone()[0].score > 5
+    assert go_on_exam.measure_continuation(tiny_agent(), context).in_full() == []

@@ -16,7 +16,7 @@ from devmind.learners.gradient import GradientLearner
 from devmind.testing import tiny_agent, tiny_context
 from stages.voice import parts
 from stages.voice.caregiver.speech import NEW_WORDS, bank
-from stages.voice.codec import CODES, LEVELS, codes_of, levels_of, quantised
+from stages.voice.codec import CODES, LEVELS, codes_of, levels_of, quantise
 from stages.voice.ear import frames
 from stages.voice.echo import exam, lesson
 from stages.voice.moments import as_batch, in_a_row
@@ -34,7 +34,7 @@ def agent() -> Agent:
 
 def test_codes_are_whole_levels_and_gradients_pass_the_rounding() -> None:
     free = torch.randn(50, 10, requires_grad=True)
-    rounded = quantised(free)
+    rounded = quantise(free)
     assert torch.equal(rounded, rounded.round())
     highest = torch.tensor([(level - 1) / 2 for level in LEVELS * 2])
     assert (rounded.abs() <= highest).all()
@@ -133,13 +133,13 @@ def test_a_perfect_echo_is_understood_and_a_shuffled_or_untaught_one_is_not(
     assert (tmp_path / "recognisers" / "words.npz").is_file()
     assert untaught[exam.WORD].exhibits
     assert all(shown.wav and shown.png for shown in untaught[exam.WORD].exhibits)
-    real = exam.repeated
+    real = exam.repeat_sound
 
     def repeating(agent: Agent, sound: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         mel = real(agent, sound)[0]
         return mel, mel
 
-    monkeypatch.setattr(exam, "repeated", repeating)
+    monkeypatch.setattr(exam, "repeat_sound", repeating)
     best = examined(agent, context)
     assert best[exam.WORD].score >= 0.9
     assert best[exam.ERROR].score == 0
@@ -148,7 +148,7 @@ def test_a_perfect_echo_is_understood_and_a_shuffled_or_untaught_one_is_not(
         mel = real(agent, sound)[0]
         return mel, mel[torch.randperm(len(mel), generator=torch.Generator().manual_seed(1))]
 
-    monkeypatch.setattr(exam, "repeated", shuffled)
+    monkeypatch.setattr(exam, "repeat_sound", shuffled)
     worst = examined(agent, context)
     assert worst[exam.WORD].score < 0.5
     assert not exam.GATE.judge(worst, 200).passed

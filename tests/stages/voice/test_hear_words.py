@@ -35,14 +35,14 @@ from stages.voice.caregiver.speech import (
     TAUGHT_PHRASES,
     UNSEEN_NAMING,
     UNSEEN_PHRASES,
-    levelled,
+    trim_and_level,
 )
 from stages.voice.ear import frames
 from stages.voice.hear_words import exam, lesson, listen
 from stages.voice.moments import as_batch
 from stages.voice.small_net import named_by_small_net
 from stages.voice.stage import SKILLS, VoiceStage
-from stages.voice.transcript import BLANK, KNOWN, ctc, joined, likeliest, numbered, read_off, word_error_rate
+from stages.voice.transcript import BLANK, KNOWN, ctc, join_frames, likeliest, read_off, word_error_rate, word_numbers
 
 
 def logits_of(texts: Sequence[str], frames: int) -> torch.Tensor:
@@ -50,7 +50,7 @@ def logits_of(texts: Sequence[str], frames: int) -> torch.Tensor:
     found = torch.zeros(len(texts), frames, len(KNOWN))
     for row, text in enumerate(texts):
         words = [BLANK]
-        for a, b in pairwise([*numbered(text), BLANK]):
+        for a, b in pairwise([*word_numbers(text), BLANK]):
             words += [a, a, BLANK] if a == b else [a, a]
         for at, word in enumerate(words + [BLANK] * (frames - len(words))):
             found[row, at, word] = 9.0
@@ -74,11 +74,11 @@ def test_frames_are_decoded_as_ctc_defines() -> None:
     assert ctc(frames, counts, texts).max() < 0.5
     assert ctc(frames, counts, ["two", "two", "two"]).min() > 5
     with pytest.raises(KeyError, match="apple"):
-        numbered("two apple")
+        word_numbers("two apple")
     assert likeliest(frames[1:2], counts[1:2], DIGITS).tolist() == [7]
     whole = frames[0].argmax(-1).numpy()
     for cut in (2, 4, 7):  # in two parts it is the same, as in a life
-        assert joined(whole[:cut]) + joined(whole[cut:], int(whole[cut - 1])) == joined(whole)
+        assert join_frames(whole[:cut]) + join_frames(whole[cut:], int(whole[cut - 1])) == join_frames(whole)
 
 
 def test_word_errors_equal_a_hand_count() -> None:
@@ -118,7 +118,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for who, pitch_hz in (("ann", 210.0), ("bob", 110.0)):
         for number, word in enumerate(DIGITS):
             for take in range(2):
-                wave = levelled(speak(word, Voice(pitch_hz, pitch_hz / 150, 0.02, take), 0.9 + 0.2 * take))
+                wave = trim_and_level(speak(word, Voice(pitch_hz, pitch_hz / 150, 0.02, take), 0.9 + 0.2 * take))
                 soundfile.write(folder / "speech" / "small" / f"{number}_{who}_{take}.wav", wave[::2], 8_000)
     return folder
 
@@ -153,7 +153,7 @@ def test_known_words_reach_the_ceiling_and_shuffled_words_fall(
     assert every is not None
     both = zip((*asked.waves, *named.waves), (*asked.texts, *named.texts), strict=True)
     knowing.texts = {wave.tobytes(): text for wave, text in both}  # type: ignore[attr-defined]
-    knowing.texts |= {utterances.spoken(every, row).tobytes(): DIGITS[every.labels[row]] for row in range(40)}  # type: ignore[attr-defined]
+    knowing.texts |= {utterances.speech_of(every, row).tobytes(): DIGITS[every.labels[row]] for row in range(40)}  # type: ignore[attr-defined]
     told, shuffled = (knowing(turn) for turn in (np.arange, np.random.default_rng(3).permutation))
     monkeypatch.setattr(exam, "frames_of", told)
     best = examined(agent, context)
@@ -221,7 +221,7 @@ def test_stepping_the_arc_equals_its_answer_at_once_and_an_episode_resets_it(age
 
 def test_the_flat_start_spreads_words_evenly_over_the_speech() -> None:
     wanted = listen.flat_start(["two red", "one"], torch.tensor([[2.0, 18.0], [0.0, 4.0]]), 24)
-    two, red, one = numbered("two red one")
+    two, red, one = word_numbers("two red one")
     # Eight places of two tokens each: a word starts at 0.6 of its four tokens and lasts two tokens longer.
     assert wanted[0].tolist() == [0] * 7 + [two] * 5 + [0] * 3 + [red] * 5 + [0] * 4
     assert (wanted[1] == one).nonzero().max() < 6
@@ -231,7 +231,7 @@ def test_augmentation_keeps_the_place_of_speech() -> None:
     """A burst in silence is loud between the reported begin and end, and nowhere else."""
     mel = torch.full((7 + 32 + 16, 64), listen.SILENCE)
     mel[7:39] = 1.0
-    made, spans = listen.disguised([mel] * 20, torch.Generator().manual_seed(0))
+    made, spans = listen.disguise([mel] * 20, torch.Generator().manual_seed(0))
     loud = made.mean(-1)
     for row, (begin, end) in enumerate(((spans * 4) + 6).round().int().tolist()):
         inside, outside = loud[row, begin + 3 : end - 3], torch.cat((loud[row, : begin - 2], loud[row, end + 2 :]))
@@ -243,7 +243,7 @@ def test_noise_often_hums_except_when_gentle() -> None:
     silence = [torch.full((7 + 32 + 16, 64), listen.SILENCE)] * 300
     shares = []
     for gently in (False, True):
-        made, _ = listen.disguised(silence, torch.Generator().manual_seed(1), gently)
+        made, _ = listen.disguise(silence, torch.Generator().manual_seed(1), gently)
         shares.append(float((made[..., 0].mean(1) - made[..., 2:20].mean((1, 2)) > 0.8).float().mean()))
     assert 0.08 < shares[0] < listen.HUM
     assert shares[1] == 0.0
@@ -259,7 +259,7 @@ def test_both_lessons_lower_their_losses(tmp_path: Path) -> None:
     ear.begin(0)
     missed = [float(ear.update(batch, step)["words by the arc"]) for step in range(40)]
     assert missed[-1] < 0.5 * missed[1]
-    trunk = MuonLearner(pupil, lesson.loss, seed=0, learning_rate=1e-2, trains=parts.trained(pupil), steps=30)
+    trunk = MuonLearner(pupil, lesson.loss, seed=0, learning_rate=1e-2, trains=parts.trained_weights(pupil), steps=30)
     kept = {name: value.clone() for name, value in pupil.state_dict().items()}
     heard = lesson.lesson_batch(context, 0, 6)
     trunk.begin(0)

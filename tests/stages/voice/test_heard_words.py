@@ -17,7 +17,7 @@ from devmind.errors import CheckpointError
 from devmind.live.loop import LiveLoop, Tick
 from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
 from devmind.moment import Moment
-from devmind.raised import raised
+from devmind.raised import raised_agents
 from devmind.testing import tiny_agent
 from devmind.worlds.room import Room
 from stages.voice import parts
@@ -34,7 +34,7 @@ EAR = parts.LISTEN
 @pytest.fixture(scope="module")
 def taught() -> Agent:
     """The packaged agent after the voice stage."""
-    return Agent.from_pretrained(raised()["after-voice"])
+    return Agent.from_pretrained(raised_agents()["after-voice"])
 
 
 def listening(

@@ -26,7 +26,7 @@ from stages.voice.caregiver.speech import DIGITS
 from stages.voice.ear import TOKENS
 from stages.voice.name_heard import exam, lesson
 from stages.voice.name_heard.head import NamedHead, by_picture
-from stages.voice.name_heard.shown import as_batch, drawn, views
+from stages.voice.name_heard.shown import as_batch, draw_views, views
 from stages.voice.recogniser import Recogniser
 from stages.voice.stage import SKILLS, VoiceStage
 
@@ -76,7 +76,7 @@ def test_a_picture_is_read_from_its_own_tokens_in_both_inputs() -> None:
 def test_one_of_four_pictures_of_different_kinds_is_named() -> None:
     taught, _ = split_pictures(pictures(None), 0)
     named = np.arange(40) % 10
-    of = drawn(np.random.default_rng(0), taught, named)
+    of = draw_views(np.random.default_rng(0), taught, named)
     assert all(len(set(row)) == 4 for row in of.kinds.tolist())
     assert np.array_equal(of.kinds[np.arange(40), of.which], named)
     assert np.array_equal(taught.labels[of.rows], of.kinds)
@@ -142,20 +142,20 @@ def test_known_pictures_reach_the_ceiling_and_others_stay_at_chance(
     assert untaught.floors[exam.NETWORK] > 0.5
     assert {"another name heard", "nothing seen"} <= set(untaught.rows)
     met: list[np.ndarray] = []
-    real = exam.drawn
+    real = exam.draw_views
 
     def noted(*args: Any) -> Any:
         of = real(*args)
         met.append(of.which)
         return of
 
-    monkeypatch.setattr(exam, "drawn", noted)
-    monkeypatch.setattr(exam, "found", lambda agent, waves, sight: met[-1][: len(waves)])
+    monkeypatch.setattr(exam, "draw_views", noted)
+    monkeypatch.setattr(exam, "find_pictures", lambda agent, waves, sight: met[-1][: len(waves)])
     best = examined(agent, context)
     assert best[exam.CAREGIVER].score == 1.0
     assert exam.GATE.judge(best, 200).passed
     shuffle = np.random.default_rng(0).permutation
-    monkeypatch.setattr(exam, "found", lambda agent, waves, sight: shuffle(met[-1])[: len(waves)])
+    monkeypatch.setattr(exam, "find_pictures", lambda agent, waves, sight: shuffle(met[-1])[: len(waves)])
     worst = examined(agent, context)
     assert worst[exam.CAREGIVER].score < 0.5
     assert not exam.GATE.judge(worst, 200).passed

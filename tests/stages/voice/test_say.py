@@ -119,11 +119,11 @@ def test_the_teaching_voice_is_understood_and_shuffled_words_are_not(
     assert untaught.exhibits
     assert untaught.rows[exam.OWN] > 0.6
     assert (tmp_path / "recognisers" / "say.npz").is_file()
-    monkeypatch.setattr(exam, "said", lambda agent, own: list(own.waves))
+    monkeypatch.setattr(exam, "say_words", lambda agent, own: list(own.waves))
     best = examined(agent, context)
     assert best[exam.WORDS].score > 0.6
     shuffle = np.random.default_rng(0).permutation
-    monkeypatch.setattr(exam, "said", lambda agent, own: [own.waves[i] for i in shuffle(len(own.waves))])
+    monkeypatch.setattr(exam, "say_words", lambda agent, own: [own.waves[i] for i in shuffle(len(own.waves))])
     worst = examined(agent, context)
     assert worst[exam.WORDS].score < 0.3
     assert not exam.GATE.judge(worst, 200).passed

@@ -28,7 +28,7 @@ from stages.voice.abilities.sound_requests import (
     PAUSE_S,
     UNEXAMINED,
     Echoing,
-    requested,
+    parse_request,
 )
 from stages.voice.codec import levels_of
 from stages.voice.echo.clean import exam as clean_exam
@@ -200,7 +200,7 @@ def test_last_sound_begins_after_a_pause_and_ends_where_it_stopped(run: Path) ->
 
 def test_impossible_requests_give_clear_answers(run: Path) -> None:
     agent, mouth = Agent.from_pretrained(run), Mouth()
-    heard, request = [Moment(0.0, {"sound": noise(1)})], requested(GO_ON)
+    heard, request = [Moment(0.0, {"sound": noise(1)})], parse_request(GO_ON)
     assert request is not None
     older = tiny_agent()
     older.add_encoder(parts.LISTEN, "encoder.voice-ear", stage=parts.NAME)
@@ -260,5 +260,5 @@ def test_agent_without_the_voice_stage_talks_as_before(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_request_is_recognised_by_the_form_of_its_sentence(text: str, effector: str | None) -> None:
-    request = requested(text)
+    request = parse_request(text)
     assert (request.effector if request else None) == effector

@@ -39,7 +39,7 @@ from stages.voice.sounds.recorded import (
     folds,
     groups,
     lesson_recordings,
-    recorded,
+    read_recordings,
     source_group,
     source_of,
 )
@@ -96,7 +96,7 @@ def context_of(tmp_path: Path, data: Path | None) -> Context:
 
 
 def test_folds_keep_takes_of_one_source_together_and_kinds_even(data: Path) -> None:
-    every = recorded(data)
+    every = read_recordings(data)
     assert every is not None
     assert (len(every.waves), set(every.names[every.kinds == UNKNOWN])) == (24, {"siren"})
     assert all(wave.shape == (16_000,) for wave in every.waves)
@@ -108,11 +108,11 @@ def test_folds_keep_takes_of_one_source_together_and_kinds_even(data: Path) -> N
     shared = Recorded(every.waves[:4], np.array([2, 2, 3, 3]), np.array(["a", "b", "a", "b"]), every.names[:4])
     assert folds(shared)[0] == folds(shared)[2], "one source of two kinds is in one fold"
     assert (source_of(Path("4-164064-C-1.wav")), source_of(Path("my dog.wav"))) == ("4-164064", "my dog")
-    assert recorded(None) is None
+    assert read_recordings(None) is None
 
 
 def test_lessons_and_exams_share_no_source(agent: Agent, data: Path, tmp_path: Path) -> None:
-    every = recorded(data)
+    every = read_recordings(data)
     assert every is not None
     seen = []
     for seed in range(FOLDS):
@@ -153,7 +153,7 @@ def test_known_kinds_reach_the_ceiling_and_shuffled_kinds_fall(
 ) -> None:
     context = context_of(tmp_path, data)
     agent.config.trained_on = list(groups(context))
-    every = recorded(data)
+    every = read_recordings(data)
     assert every is not None
     asked = exam.questions(context, exam.unmet(agent, every))
     table = {wave.tobytes(): int(kind) for wave, kind in zip(asked.waves, asked.kinds, strict=True)}
@@ -185,7 +185,7 @@ def test_an_untaught_agent_stays_at_the_floors_and_kinds_need_recordings(
 
 
 def test_each_recording_is_asked_once_by_a_readout_of_other_sources(data: Path) -> None:
-    every = recorded(data)
+    every = read_recordings(data)
     assert every is not None
     fold, asked_about = folds(every), list[int]()
 
@@ -202,7 +202,7 @@ def test_each_recording_is_asked_once_by_a_readout_of_other_sources(data: Path) 
 def test_known_kinds_are_read_out_of_all_folds_and_shuffled_ones_are_not(
     agent: Agent, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = recorded(data)
+    every = read_recordings(data)
     assert every is not None
     known = every.kinds[every.kinds != UNKNOWN]
     with torch.inference_mode():
@@ -240,7 +240,7 @@ def test_stepping_the_arc_equals_its_answer_at_once_and_an_episode_resets_it(age
 
 
 def test_a_files_kind_equals_the_exams(agent: Agent) -> None:
-    wave = strange.made(np.random.default_rng(0), 0.8)
+    wave = strange.make_sound(np.random.default_rng(0), 0.8)
     hearing = Hearing(agent, list(wave.reshape(-1, 1600)))
     assert hearing.kind() is None
     list(hearing.words())
@@ -276,11 +276,11 @@ def test_both_lessons_lower_their_losses_and_change_nothing_else(data: Path, tmp
 def test_lessons_teach_every_kind_and_skip_quiet_stretches(data: Path, tmp_path: Path) -> None:
     context = context_of(tmp_path, data)
     every = lesson.listened_to(context)
-    index = lesson.drawn(np.random.default_rng(0), every, 400)
+    index = lesson.draw_clips(np.random.default_rng(0), every, 400)
     shares = np.bincount(every.kinds[index], minlength=len(KINDS)) / 400
     assert set(np.flatnonzero(shares)) == {UNKNOWN, SPEECH, *(KINDS.index(name) for name in ("rain", "dog", "rooster"))}
     assert abs(shares[UNKNOWN] - lesson.UNKNOWN_SHARE) < 0.06
-    of_arc = lesson.drawn(np.random.default_rng(0), every, 400, lesson.UNKNOWN_SHARE / 2)
+    of_arc = lesson.draw_clips(np.random.default_rng(0), every, 400, lesson.UNKNOWN_SHARE / 2)
     assert 0.05 < (every.kinds[of_arc] == UNKNOWN).mean() < 0.16, "as many again are turned round"
     energy = np.zeros(100)
     energy[40:45] = 1.0
@@ -292,7 +292,7 @@ def test_lessons_teach_every_kind_and_skip_quiet_stretches(data: Path, tmp_path:
 def test_mixed_sounds_add_their_powers() -> None:
     rng = np.random.default_rng(0)
     mel, other = torch.from_numpy(rng.uniform(-2, 1, (2, 1, 5, 64)))
-    torch.testing.assert_close(10 ** (2 * lesson.added(mel, other)), 10 ** (2 * mel) + 10 ** (2 * other))
+    torch.testing.assert_close(10 ** (2 * lesson.add_log_mels(mel, other)), 10 ** (2 * mel) + 10 ** (2 * other))
 
 
 def test_the_floors_tell_kinds_apart() -> None:
@@ -368,7 +368,7 @@ def test_hear_prints_the_kind_and_then_the_words(
 def test_hear_refuses_what_is_no_sound_before_an_agent_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "taught_agent", lambda *_: pytest.fail("an agent was loaded"))
+    monkeypatch.setattr(commands, "agent_with_head", lambda *_: pytest.fail("an agent was loaded"))
     (tmp_path / "a.wav").write_text("no sound " * 100)
     with pytest.raises(SessionError, match="cannot be read as sound: it has none, is damaged"):
         commands.write_what_is_said(tmp_path / "a.wav")

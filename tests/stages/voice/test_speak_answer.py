@@ -121,7 +121,7 @@ def test_stepping_equals_the_answer_at_once_and_answers_only_where_a_page_asks(t
     parts.admit(agent)
     with torch.no_grad():  # a newborn eye sees nothing
         agent.eval().encoder(parts.DETAIL).things.bias.fill_(1.0)
-    asked = exam.asked(tiny_context(tmp_path), "test", questions(TAUGHT), TAUGHT, n=1).rows(1)
+    asked = exam.ask_questions(tiny_context(tmp_path), "test", questions(TAUGHT), TAUGHT, n=1).rows(1)
     sound, counts = exam.in_a_row(asked.waves)
     sight = torch.from_numpy(asked.shown.sight)
     batch = exam.as_batch(exam.ended_together(sound, counts), sight)
@@ -153,7 +153,7 @@ def test_a_look_without_sound_leaves_what_was_heard_as_it_is(tmp_path: Path) -> 
     parts.admit(agent)
     with torch.no_grad():  # a newborn eye sees nothing
         agent.eval().encoder(parts.DETAIL).things.bias.fill_(1.0)
-    asked = exam.asked(tiny_context(tmp_path), "test", questions(TAUGHT), TAUGHT, n=1).rows(1)
+    asked = exam.ask_questions(tiny_context(tmp_path), "test", questions(TAUGHT), TAUGHT, n=1).rows(1)
     sound, counts = exam.in_a_row(asked.waves)
     batch = exam.as_batch(exam.ended_together(sound, counts), torch.from_numpy(asked.shown.sight), meanwhile=True)
     heard = batch["present"][parts.SOUND]
@@ -176,12 +176,12 @@ def test_a_head_that_takes_speech_for_no_question_says_nothing(tmp_path: Path) -
     agent: Any = tiny_agent()
     parts.admit(agent)
     head: Any = agent.eval().head(parts.REPLIES)
-    some = exam.asked(tiny_context(tmp_path), "test", questions(TAUGHT), TAUGHT, n=8).rows(2)
+    some = exam.ask_questions(tiny_context(tmp_path), "test", questions(TAUGHT), TAUGHT, n=8).rows(2)
     with torch.no_grad():  # a newborn eye sees nothing
         agent.encoder(parts.DETAIL).things.bias.fill_(1.0)
         for bias, answers in ((-20.0, False), (20.0, True)):
             head.is_asked.bias.fill_(bias)
-            reply = exam.replied(agent, some)
+            reply = exam.reply_to(agent, some)
             assert [bool(np.abs(sound).max() > 0) for sound in reply.sounds] == [answers] * 2
             assert [word != exam.NO_ANSWER for word in reply.meant] == [answers] * 2
 
@@ -212,7 +212,7 @@ def test_the_lesson_gives_the_head_the_input_of_a_life(tmp_path: Path) -> None:
     parts.admit(agent)
     with torch.no_grad():  # a newborn eye sees nothing
         agent.eval().encoder(parts.DETAIL).things.bias.fill_(1.0)
-    asked = exam.asked(tiny_context(tmp_path), "test", questions(TAUGHT), TAUGHT, n=2).rows(2)
+    asked = exam.ask_questions(tiny_context(tmp_path), "test", questions(TAUGHT), TAUGHT, n=2).rows(2)
     sound, sight = exam.in_a_row(asked.waves)[0], torch.from_numpy(asked.shown.sight)
     tap = agent.tap_of(parts.REPLIES)
     for meanwhile in (False, True):
@@ -220,7 +220,7 @@ def test_the_lesson_gives_the_head_the_input_of_a_life(tmp_path: Path) -> None:
             lived: Any = tap.read(agent.perceive(exam.as_batch(sound, sight, meanwhile), [tap]))
         # Seven frames of silence before it, of which the ear hears six.
         mel = frames(torch.nn.functional.pad(sound, (1600, 0)))[:, 1:]
-        alone = lesson.perceived(agent, {"heard": mel, "sight": sight})
+        alone = lesson.perceive_batch(agent, {"heard": mel, "sight": sight})
         torch.testing.assert_close(alone.tokens[:, 1:], lived.tokens[:, 1:], atol=1e-4, rtol=1e-4)
         assert torch.equal(alone.present, lived.present)
         for name, seen in alone.maps.items():
@@ -254,19 +254,19 @@ def test_a_head_without_refusal_takes_everything_for_a_question(tmp_path: Path) 
     with torch.no_grad():  # a newborn eye sees nothing
         old.encoder(parts.DETAIL).things.bias.fill_(1.0)
     context = tiny_context(tmp_path)
-    asked = exam.asked(context, "test", questions(TAUGHT), TAUGHT, n=2).rows(2)
+    asked = exam.ask_questions(context, "test", questions(TAUGHT), TAUGHT, n=2).rows(2)
     with torch.inference_mode():
-        reply = exam.replied(old, asked)
+        reply = exam.reply_to(old, asked)
     assert set(reply.meant) <= set(ANSWERS)
 
 
 def test_lessons_use_their_own_voices_and_show_no_scene_of_the_exam(tmp_path: Path) -> None:
     context = tiny_context(tmp_path)
-    met = lesson.taught(context, 40)
-    asked = exam.asked(context, "speak_answer exam", questions(TAUGHT), TAUGHT, n=40)
+    met = lesson.lesson_episodes(context, 40)
+    asked = exam.ask_questions(context, "speak_answer exam", questions(TAUGHT), TAUGHT, n=40)
     assert len(set(met.tolist())) == 40
     assert not set(met.tolist()) & set(lesson.identity(asked.waves, asked.shown.sight).tolist())
-    assert not set(lesson.spoken(context.seed, "tiny").voices) & set(asked.voices)
+    assert not set(lesson.spoken_questions(context.seed, "tiny").voices) & set(asked.voices)
 
 
 def test_the_nearest_question_shares_most_words(monkeypatch: pytest.MonkeyPatch, agent: Agent) -> None:
@@ -297,17 +297,17 @@ def test_right_answers_in_the_own_voice_reach_the_ceiling_and_shuffled_ones_fall
     wave = {text: own.waves[row] for row, text in enumerate(own.texts)}
 
     def saying(turn: Any) -> Any:
-        def reply(agent: Agent, some: exam.Asked, **change: bool) -> exam.Reply:
+        def reply(agent: Agent, some: exam.SpokenQuestions, **change: bool) -> exam.Reply:
             words = some.shown.words[turn(len(some.waves))]
             return exam.Reply([wave[word] for word in words], words)
 
         return reply
 
-    monkeypatch.setattr(exam, "replied", saying(np.arange))
+    monkeypatch.setattr(exam, "reply_to", saying(np.arange))
     best = examined(agent, context)
     assert best.score > 0.9
     assert best.rows[exam.MEANT] == 1.0
-    monkeypatch.setattr(exam, "replied", saying(np.random.default_rng(0).permutation))
+    monkeypatch.setattr(exam, "reply_to", saying(np.random.default_rng(0).permutation))
     worst = examined(agent, context)
     assert worst.score < 0.4
     assert not exam.GATE.judge({exam.SCENES: worst}, 200).passed

@@ -21,16 +21,16 @@ from devmind.live.options import LiveOptions
 from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
 from devmind.memory import Memory, open_store
 from devmind.moment import TICK_HZ, TICK_SAMPLES, Moment
-from devmind.raised import raised
+from devmind.raised import raised_agents
 from devmind.testing import tiny_agent, tiny_context
 from devmind.worlds.room import Room
 from stages.voice import parts as parts_of_voice
 from stages.voice.abilities.heard_words import END_S, LEAD_S, HeardWords
-from stages.voice.abilities.spoken_answers import EXAM, Replying, as_asked, ask
+from stages.voice.abilities.spoken_answers import EXAM, Replying, ask, question_batch
 from stages.voice.codec import codes_of, levels_of
 from stages.voice.echo.lesson import decode
 from stages.voice.parts import REPLY
-from stages.voice.sound_heads import sounded
+from stages.voice.sound_heads import sound_of_answer
 from stages.voice.speak_answer import exam
 from stages.voice.speak_answer.asked import ANSWERS, TAUGHT, questions
 from stages.voice.vocoder import sound_of
@@ -78,9 +78,9 @@ def test_spoken_question_is_answered_by_the_head_of_the_exam(home: Spoken, monke
 
     def noted(heard: Any, sight: Any) -> Any:
         put.append((heard, sight))
-        return as_asked(heard, sight)
+        return question_batch(heard, sight)
 
-    monkeypatch.setattr("stages.voice.abilities.spoken_answers.as_asked", noted)
+    monkeypatch.setattr("stages.voice.abilities.spoken_answers.question_batch", noted)
     home.live(3)
     home.say("what", "is", "that")
     spoken = home.until(home.life.spoken_to.shown)
@@ -88,7 +88,7 @@ def test_spoken_question_is_answered_by_the_head_of_the_exam(home: Spoken, monke
     [make] = home.life.speaker.makers
     [(heard, sight)] = put
     assert len(heard) == 6 + round(END_S * TICK_HZ), "all that was heard, and the quiet behind it"
-    done = ask(agent, as_asked(heard, sight), (parts_of_voice.REPLIES,))
+    done = ask(agent, question_batch(heard, sight), (parts_of_voice.REPLIES,))
     output: Any = done.outputs[parts_of_voice.REPLIES]
     word = ANSWERS[int(output.logits[0].argmax())]
     assert spoken["text"] == "what is that"
@@ -172,7 +172,7 @@ def said_by(agent: Any, sound: np.ndarray) -> str:
     """Which of its answers this sound [1, S] is."""
     head = agent.head(parts_of_voice.REPLIES)
     with torch.inference_mode():  # one by one: the phases depend on the number of sounds made at once
-        every = [sounded(agent, codes_of(head.levels(torch.tensor([at])))[0]) for at in range(len(ANSWERS))]
+        every = [sound_of_answer(agent, codes_of(head.levels(torch.tensor([at])))[0]) for at in range(len(ANSWERS))]
     sounds = np.concatenate([one for one in every if one is not None])
     off = np.abs(sounds - sound).mean(1)
     assert off.min() < 0.1 * np.partition(off, 1)[1]
@@ -183,11 +183,11 @@ def said_by(agent: Any, sound: np.ndarray) -> str:
 @pytest.mark.timeout(600)
 def test_packaged_voice_agent_answers_in_a_life_as_in_its_exam(tmp_path: Path) -> None:
     """Six questions in new voices about new scenes, one after another in one life."""
-    folder, mouth = raised()["after-voice"], Mouth()
+    folder, mouth = raised_agents()["after-voice"], Mouth()
     agent = Agent.from_pretrained(folder).eval()
-    some = exam.asked(tiny_context(tmp_path), "asked in a life", questions(TAUGHT), TAUGHT, n=6).rows(6)
+    some = exam.ask_questions(tiny_context(tmp_path), "asked in a life", questions(TAUGHT), TAUGHT, n=6).rows(6)
     with torch.inference_mode():
-        wanted = exam.replied(agent, some).meant
+        wanted = exam.reply_to(agent, some).meant
     clock, ear = VirtualClock(), SoundMailbox()
     eye, answered = Mailbox("sight", clock, looks_itself=True), list[str]()
     room = Room({"eye": eye, "ear": ear}, now=clock.now, sleep=clock.sleep)
@@ -213,7 +213,7 @@ def test_packaged_voice_agent_answers_in_a_life_as_in_its_exam(tmp_path: Path) -
 
 
 def test_codes_without_a_codec_give_no_sound() -> None:
-    assert sounded(tiny_agent(), torch.zeros(10, 4, 2, dtype=torch.int64)) is None
+    assert sound_of_answer(tiny_agent(), torch.zeros(10, 4, 2, dtype=torch.int64)) is None
 
 
 def test_sound_of_a_sentence_begins_before_its_first_word_and_excludes_own_speech() -> None:

@@ -164,7 +164,7 @@ def test_lessons_use_no_voice_word_or_phrase_of_exams() -> None:
 
 @pytest.mark.parametrize("by", ["espeak-ng", "devmind's formant synthesiser"])
 def test_a_seed_repeats_its_speech_and_other_voices_differ(by: str) -> None:
-    if by == "espeak-ng" and not espeak.installed():
+    if by == "espeak-ng" and not espeak.espeak_installed():
         pytest.skip("espeakng-loader is not installed (extra 'voice')")
     once = bank("test", 0, 24, WORDS, False, by)
     bank.cache_clear()

@@ -28,7 +28,7 @@ def faults(connection: Connection) -> list[Fault]:
     return [*_entries(connection, texts), *_texts(connection, texts), *_totals(connection)]
 
 
-def mended(connection: Connection, change: int) -> list[str]:
+def mend_entries(connection: Connection, change: int) -> list[str]:
     """Delete damaged entries and rebuild derived data, inside a transaction; a sentence for each repair."""
     texts: dict[int, str] = {}
     damaged = list(_entries(connection, texts))

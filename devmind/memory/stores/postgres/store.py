@@ -29,7 +29,7 @@ from devmind.memory.stores.postgres.rows import (
 )
 from devmind.memory.stores.postgres.standing import migrate, next_change, version_of
 from devmind.memory.stores.postgres.vectors import extension, nearest
-from devmind.memory.stores.rows import KEPT_DELETIONS, mixed, plain
+from devmind.memory.stores.rows import KEPT_DELETIONS, mixed_keys_error, plain
 from devmind.memory.tables import Changes, Facts, Sizes
 
 
@@ -147,7 +147,9 @@ class PostgresStore:
     def check(self, mend: bool = False) -> list[str]:
         if not mend:
             return self._link.read(lambda connection: [fault.sentence for fault in check.faults(connection)])
-        faults = self._link.write(lambda connection: check.mended(connection, next_change(connection, self.place)[0]))
+        faults = self._link.write(
+            lambda connection: check.mend_entries(connection, next_change(connection, self.place)[0])
+        )
         if faults:
             self._erase()
         return faults
@@ -191,7 +193,7 @@ def _one_encoder(connection: Connection) -> None:
     try:
         connection.execute("SET CONSTRAINTS devmind.one_encoder IMMEDIATE")
     except errors.ForeignKeyViolation as error:
-        raise mixed("one sense") from error
+        raise mixed_keys_error("one sense") from error
 
 
 def _tidy(connection: Connection) -> None:

@@ -16,13 +16,13 @@ from devmind.curriculum.stage import Context
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import derive_seed
 from stages.voice.caregiver.speech import NEW_WORDS
-from stages.voice.echo.clean.filters import filtered, in_bins, si_sdr_db, sound_of_spectrum, spectrum
+from stages.voice.echo.clean.filters import filter_sound, in_bins, si_sdr_db, sound_of_spectrum, spectrum
 from stages.voice.echo.clean.lesson import LEAD, noise
 from stages.voice.exhibits import spectra, wav
-from stages.voice.hear_words.exam import UNTAUGHT, untaught
+from stages.voice.hear_words.exam import UNTAUGHT, untrained_agent
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.parts import CLEANED
-from stages.voice.utterances import heard, of_exam
+from stages.voice.utterances import of_exam, utterance_names
 
 CLEAN = "echo/cleaned"
 LOUD_DB = 5.0
@@ -36,7 +36,7 @@ GATES = tuple((over, least) for over in (1.0, 2.0, 4.0) for least in (0.05, 0.2)
 
 
 @in_parts
-def cleaned(agent: Agent, context: Context) -> Parts:
+def measure_cleaning(agent: Agent, context: Context) -> Parts:
     """One value an utterance: by how many dB SI-SDR rises."""
     if CLEANED not in agent.heads:
         return
@@ -48,13 +48,14 @@ def cleaned(agent: Agent, context: Context) -> Parts:
     gain = lambda sound: (si_sdr_db(sound, clean) - before).double().numpy()  # noqa: E731
     result = by_agent(agent, noisy)
     measure = Measure(
-        CLEAN, "dB of SI-SDR gained", gain(result), 0.0, 20.0, episodes=heard(list(words.waves)), groups=words.groups,
+        CLEAN, "dB of SI-SDR gained", gain(result), 0.0, 20.0, episodes=utterance_names(list(words.waves)),
+        groups=words.groups,
         note=f"words and voices of no lesson, by {words.speaker}, in noise of any colour {LOUD_DB:g} dB below; the "
         "spectral gate is told which frames precede speech; its best of six settings on these sounds counts",
     )  # fmt: skip
     yield [measure]
-    floors = {GATED: max(float(gain(gated(noisy, *gate)).mean()) for gate in GATES)}
-    floors[UNTAUGHT] = float(gain(by_agent(untaught(agent), noisy)).mean())
+    floors = {GATED: max(float(gain(spectral_gate(noisy, *gate)).mean()) for gate in GATES)}
+    floors[UNTAUGHT] = float(gain(by_agent(untrained_agent(agent), noisy)).mean())
     rows = {BEST: float(gain(best_gains(noisy, clean)).mean()), "SI-SDR before": float(before.mean())}
     exhibits = _exhibits(words.texts, noisy, result, gain(result))
     yield [replace(measure, floors=floors, rows=rows, exhibits=exhibits)]
@@ -65,11 +66,11 @@ def by_agent(agent: Agent, noisy: Tensor) -> Tensor:
     parts = []
     for some in noisy.split(TOGETHER):
         output: Any = agent(as_batch(some), [CLEANED])[CLEANED]
-        parts.append(filtered(some, output.value.flatten(1, 2).cpu()))
+        parts.append(filter_sound(some, output.value.flatten(1, 2).cpu()))
     return torch.cat(parts)
 
 
-def gated(noisy: Tensor, over: float, least: float) -> Tensor:
+def spectral_gate(noisy: Tensor, over: float, least: float) -> Tensor:
     """A spectral gate (Boll 1979): subtracts from each frequency the power of the noise at the beginning."""
     heard_ = spectrum(noisy)
     power = heard_.abs().square()
@@ -84,7 +85,7 @@ def best_gains(noisy: Tensor, clean: Tensor) -> Tensor:
     speech, other = (spectrum(one).abs().square() for one in (clean, noisy - clean))
     weights = in_bins(torch.eye(64)[None])[0].mT  # [64, 257]
     share = (weights @ speech) / (weights @ (speech + other)).clamp_min(1e-12)
-    return filtered(noisy, share.mT)
+    return filter_sound(noisy, share.mT)
 
 
 def _exhibits(texts: Sequence[str], noisy: Tensor, outputs: Tensor, gain: np.ndarray) -> tuple[Exhibit, ...]:

@@ -33,7 +33,7 @@ def sound_of_spectrum(spectra: Tensor) -> Tensor:
     return (add(pieces) / add(weights).clamp_min(_LEAST))[:, _BEFORE:]
 
 
-def filtered(sound: Tensor, gains: Tensor) -> Tensor:
+def filter_sound(sound: Tensor, gains: Tensor) -> Tensor:
     """Sound [N, 200 F] through gains [N, F, 64] of the ear's bands."""
     return sound_of_spectrum(spectrum(sound) * in_bins(gains))
 

@@ -13,7 +13,7 @@ from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Regression
 from devmind.agent.taps import Tapped
 from stages.voice.ear import FRAMES, MEL, SCALE, SHIFT, TOKENS
-from stages.voice.echo.clean.filters import filtered
+from stages.voice.echo.clean.filters import filter_sound
 
 
 @dataclass
@@ -44,7 +44,7 @@ class CleanedHead(Head):
         self.answer = nn.Linear(2 * hidden, mels)
 
     def sound_through(self, answers: Tensor, heard: Tensor) -> Tensor:
-        return filtered(heard[None], answers.flatten(0, 1)[None])[0]
+        return filter_sound(heard[None], answers.flatten(0, 1)[None])[0]
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Cleaned:
         mel = (tapped.maps[MEL].flatten(-2) + SHIFT) * SCALE

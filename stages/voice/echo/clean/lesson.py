@@ -15,7 +15,7 @@ from devmind.curriculum.stage import Context, Lesson
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import numpy_rng, torch_generator
 from stages.voice.echo.clean.filters import in_bins, spectrum
-from stages.voice.moments import as_batch, in_a_row, varied
+from stages.voice.moments import as_batch, in_a_row, vary_sound
 from stages.voice.one_head import head_lesson
 from stages.voice.parts import CLEANED
 from stages.voice.utterances import alike, groups, shares, sources, where
@@ -42,7 +42,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     waves, texts = all_sources[int(rng.choice(len(all_sources), p=shares(len(all_sources))))]
     index = alike(rng, len(texts), rows if " " not in texts[0] else max(2, rows // 2))
     sound, _ = in_a_row([np.pad(waves[i], (0, len(waves[i]) // 5)) for i in index], before=LEAD)
-    clean = varied(sound, generator, quiet=True)
+    clean = vary_sound(sound, generator, quiet=True)
     db = LOUD_DB[0] + (LOUD_DB[1] - LOUD_DB[0]) * torch.rand(len(clean), 1, generator=generator)
     return as_batch(clean + noise(clean, db, generator)) | {"clean": clean}
 

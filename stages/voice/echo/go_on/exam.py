@@ -19,10 +19,10 @@ from stages.voice.echo.go_on.head import AHEAD
 from stages.voice.echo.go_on.lesson import continued_mel, mel_of, to_come
 from stages.voice.echo.tokens.exam import beside
 from stages.voice.exhibits import spectra, wav
-from stages.voice.hear_words.exam import UNTAUGHT, untaught
+from stages.voice.hear_words.exam import UNTAUGHT, untrained_agent
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.parts import GOES_ON
-from stages.voice.utterances import heard, of_exam, utterances
+from stages.voice.utterances import of_exam, utterance_names, utterances
 from stages.voice.vocoder import sound_of
 
 CONTINUED = "echo/continued"
@@ -36,7 +36,7 @@ RIDGE_BY = 300
 
 
 @in_parts
-def continued(agent: Agent, context: Context) -> Parts:
+def measure_continuation(agent: Agent, context: Context) -> Parts:
     """One value an utterance: the error in log-mel of the predicted 200 ms, in dB."""
     if GOES_ON not in agent.heads:
         return
@@ -51,7 +51,7 @@ def continued(agent: Agent, context: Context) -> Parts:
     flat = off(mel.flatten(1, 2).mean(1, keepdim=True).expand_as(target)).mean()
     measure = Measure(
         CONTINUED, "dB of log-mel", off(went_on).double().numpy(), float(flat), 0.0, higher_is_better=False,
-        episodes=heard(list(words.waves)), groups=words.groups,
+        episodes=utterance_names(list(words.waves)), groups=words.groups,
         note=f"{AHEAD * 100} ms from the middle of a word that no lesson spoke, by {words.speaker} in voices of no "
         "lesson; chance is each sound's mean frame",
     )  # fmt: skip
@@ -61,7 +61,7 @@ def continued(agent: Agent, context: Context) -> Parts:
         COPIED: float(off(last.expand_as(target)).mean()),
         RIDGE: float(off(_ridge(known, followed, mel[rows, at])).mean()),
         ALWAYS: float(off(followed.median(0).values.expand_as(target)).mean()),
-        UNTAUGHT: float(off(gone_on(untaught(agent), sound, at)).mean()),
+        UNTAUGHT: float(off(gone_on(untrained_agent(agent), sound, at)).mean()),
     }
     rows_of = {"its first 100 ms": float(DB * (went_on - target)[:, :FRAMES].abs().mean()),
                "its second 100 ms": float(DB * (went_on - target)[:, FRAMES:].abs().mean()),

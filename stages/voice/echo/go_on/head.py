@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import masked_mean
 from devmind.agent.taps import Tapped
-from stages.voice.codec import SIZE, Levels, quantised
+from stages.voice.codec import SIZE, Levels, quantise
 from stages.voice.codec import TOKENS as CODED
 from stages.voice.ear import FRAMES, MEL, SCALE, SHIFT, TOKENS
 
@@ -44,4 +44,4 @@ class GoesOnHead(Head):
         mel = (tapped.maps[MEL].flatten(-2)[..., -FRAMES:] + SHIFT) * SCALE
         thought = (tapped.tokens[..., :TOKENS, :] * tapped.present[..., :TOKENS, None]).flatten(-2)
         free = self.net(self.heard(mel.flatten(-2)) + self.thought(thought))
-        return GoesOn(quantised(free.unflatten(-1, (AHEAD * CODED, SIZE))).unflatten(-2, (AHEAD, CODED)))
+        return GoesOn(quantise(free.unflatten(-1, (AHEAD * CODED, SIZE))).unflatten(-2, (AHEAD, CODED)))

@@ -16,7 +16,7 @@ from devmind.seeding import numpy_rng, torch_generator
 from stages.voice.ear import BEFORE, FRAMES, frames
 from stages.voice.echo.go_on.head import AHEAD
 from stages.voice.echo.lesson import decode
-from stages.voice.moments import as_batch, in_a_row, varied
+from stages.voice.moments import as_batch, in_a_row, vary_sound
 from stages.voice.one_head import HeadByMuon, head_lesson
 from stages.voice.parts import GOES_ON
 from stages.voice.utterances import alike, groups, shares, sources, where
@@ -38,7 +38,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     waves, texts = all_sources[int(rng.choice(len(all_sources), p=shares(len(all_sources))))]
     index = alike(rng, len(texts), rows if " " not in texts[0] else max(2, rows // 2))
     sound, counts = in_a_row([np.pad(waves[i], (0, len(waves[i]) // 5)) for i in index])
-    sounds = varied(sound, torch_generator(context.seed, "go on", update))
+    sounds = vary_sound(sound, torch_generator(context.seed, "go on", update))
     return as_batch(sounds) | {"mel": mel_of(sounds), "counts": counts}
 
 

@@ -20,10 +20,10 @@ from stages.voice.echo.lesson import decode
 from stages.voice.echo.tokens.lesson import nats
 from stages.voice.echo.tokens.model import one_hot
 from stages.voice.echo.tokens.writing import written_on
-from stages.voice.hear_words.exam import UNTAUGHT, untaught
+from stages.voice.hear_words.exam import UNTAUGHT, untrained_agent
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.parts import CODEC, NEXT_CODE
-from stages.voice.utterances import heard, of_exam, utterances
+from stages.voice.utterances import of_exam, utterance_names, utterances
 
 TOLD = "echo/tokens"
 ASKED, TOGETHER = 200, 50
@@ -43,7 +43,7 @@ def token_exam(agent: Agent, context: Context) -> Parts:
     values = _mean(_by(agent, page), ends)
     measure = Measure(
         TOLD, "nats a token", values.double().numpy(), 20.0, 0.0, higher_is_better=False,
-        episodes=heard(list(speech.waves)), groups=speech.groups,
+        episodes=utterance_names(list(speech.waves)), groups=speech.groups,
         note=f"tokens of 25 ms of words that no lesson spoke, by {speech.speaker} in voices of no lesson",
     )  # fmt: skip
     yield [measure]
@@ -52,7 +52,7 @@ def token_exam(agent: Agent, context: Context) -> Parts:
     floors = {
         EACH: float(_mean(counted.nats(page, False), ends).mean()),
         BEFORE_IT: float(_mean(counted.nats(page, True), ends).mean()),
-        UNTAUGHT: float(_mean(_by(untaught(agent), page), ends).mean()),
+        UNTAUGHT: float(_mean(_by(untrained_agent(agent), page), ends).mean()),
     }
     yield [replace(measure, chance=floors[EACH], floors=floors)]
 

@@ -20,7 +20,7 @@ from devmind.seeding import torch_generator
 from stages.voice.codec import TOKENS
 from stages.voice.ear import MEL
 from stages.voice.echo.lesson import moments_in
-from stages.voice.hear_words.listen import disguised, drawn
+from stages.voice.hear_words.listen import disguise, draw_utterances
 from stages.voice.one_head import HeadByMuon
 from stages.voice.parts import CODEC, CODES, NEXT_CODE
 from stages.voice.utterances import groups
@@ -48,8 +48,8 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """About `rows` varied utterances: log-mel of each Moment with the one before, [N, T, 64, 1, 15], and `ends` int64
     [N], the number of tokens of the speech and AFTER more.
     """
-    mels, _ = drawn(context, "tokens", update, rows)
-    mel, spans = disguised(mels, torch_generator(context.seed, "tokens", update), gently=True)
+    mels, _ = draw_utterances(context, "tokens", update, rows)
+    mel, spans = disguise(mels, torch_generator(context.seed, "tokens", update), gently=True)
     # Spans count the ear's tokens, two a Moment, from the first Moment on, which `moments_in` leaves out.
     ends = (spans[:, 1] * 2).long() - TOKENS + AFTER
     return {"mel": moments_in(mel), "ends": ends.clamp_min(2)}
