@@ -1,8 +1,8 @@
 """The stage's lessons and their budgets: steps by size, and minutes at size nursery on two cores of 100 GFLOP/s.
 
 To add a lesson, add one call of `supervised_lesson` to `lessons`. Lessons after `fetch` rehearse it and each other, or
-their skills would be lost. `fetch` comes before all that the trunk has to hold for long, because it changes the trunk most
-(Muon): after `hidden` it cost `recall` an eighth of the names, which the review did not restore.
+their skills would be lost. `fetch` comes before all that the trunk has to hold for long, because it changes the trunk
+most (Muon): after `hidden` it cost `recall` an eighth of the names, which the review did not restore.
 """
 
 from __future__ import annotations
