@@ -34,7 +34,7 @@ def show_(
     if explain:
         show.table(("key", "value", "from", "meaning"), explain_keys(config, name, sets or ()))
         show.line(
-            f"\nConfigurations: {', '.join(config_names())}; of a life: {LIVE}. Change a key with --set KEY=VALUE."
+            f"\nConfigurations: {', '.join(config_names())}; of a life: {LIVE}.\nChange a key with --set KEY=VALUE."
         )
     else:
         print(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False), end="")

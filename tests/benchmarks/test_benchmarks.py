@@ -134,7 +134,7 @@ def test_a_unet_takes_the_denoisers_place_and_reads_what_it_is_told(planning: Mo
         def denoised(thought: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
             return head.denoiser(x, given, level, symbols, level, thought, present)[0]
 
-        told = denoised(read.thought, read.present)
-        assert not torch.allclose(told, denoised(read.thought.flip(0), read.present)), "it reads the condition"
+        told = denoised(read.condition, read.present)
+        assert not torch.allclose(told, denoised(read.condition.flip(0), read.present)), "it reads the condition"
         absent = torch.zeros_like(read.present)
-        assert torch.equal(denoised(read.thought, absent), denoised(read.thought.flip(0), absent))
+        assert torch.equal(denoised(read.condition, absent), denoised(read.condition.flip(0), absent))

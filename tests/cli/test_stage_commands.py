@@ -286,7 +286,9 @@ def test_describe_shows_lessons_and_gates(devmind: Any, stand_in: Callable[..., 
         ]
     )
     skill = SimpleNamespace(name="hear", about="unseen sounds", gate_in=lambda context: gate)
-    lesson = SimpleNamespace(name="listen", minutes=2.5, steps=1200, skills=("hear",), options=(), fixed=())
+    lesson = SimpleNamespace(
+        name="listen", minutes=2.5, steps=1200, skills=("hear",), settings=("batch", "learning_rate")
+    )
     stage = SimpleNamespace(name="ears", requires=("reflex",), skills=[skill], lessons=lambda context: [lesson])
     made = {"load_stage": lambda name: stage, "make_context": lambda config, *rest: SimpleNamespace(config=config)}
     stand_in("devmind.curriculum.start", **made)

@@ -361,8 +361,8 @@ def test_results_count_only_if_they_were_saved_with_their_agent(tmp_path):
 
 def test_second_process_in_a_folder_is_refused_and_a_killed_one_leaves_no_lock(tmp_path):
     program = (
-        "import sys, time; from pathlib import Path; from devmind.checkpointing.lock import locked\n"
-        "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
+        "import sys, time; from pathlib import Path; from devmind.checkpointing.lock import lock_folder\n"
+        "with lock_folder(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
     )
     holder = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "run")], stdout=subprocess.PIPE)
     assert holder.stdout is not None

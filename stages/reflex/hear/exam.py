@@ -145,13 +145,15 @@ def examine_speech(agent: Agent, context: Context) -> Exam:
         features = normal_features(every) | {
             FLOOR: _by_tick(UntrainedEncoders(agent), as_sound(torch.from_numpy(every.waves)))
         }
-        in_turn = {name: float(_in_turn(x, every, FLOOR_PENALTY).mean()) for name, x in features.items()}
-        return [
-            replace(measure, floors=in_turn)
-            if measure.name == READ_OUT
-            else replace(measure, floors=_floors_on(every, asked, features), exhibits=_misheard(asked, chosen))
-            for measure in measures
-        ]
+        completed = []
+        for measure in measures:
+            if measure.name == READ_OUT:
+                in_turn = {name: float(_in_turn(x, every, FLOOR_PENALTY).mean()) for name, x in features.items()}
+                completed.append(replace(measure, floors=in_turn))
+            else:
+                floors = _floors_on(every, asked, features)
+                completed.append(replace(measure, floors=floors, exhibits=_misheard(asked, chosen)))
+        return completed
 
     return Exam(measures, complete)
 

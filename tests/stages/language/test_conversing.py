@@ -10,6 +10,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.writing import STOPS, Conversation
+from devmind.curriculum.exam import Exam
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
@@ -41,7 +42,7 @@ def agent() -> Agent:
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """An exam without its lives in which it asks what things are: `test_asking_what.py` looks at those."""
-    monkeypatch.setattr(exam.asking, "measures", lambda *given: [])
+    monkeypatch.setattr(exam.asking, "examine", lambda *given: Exam([]))
 
 
 def test_words_fit_the_meant_things_and_are_ambiguous_as_declared(context: Context) -> None:

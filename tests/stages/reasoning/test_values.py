@@ -187,7 +187,7 @@ def test_only_its_heads_are_trained_and_nothing_rehearses_them(agent: Agent, tmp
     heads = {name.split(".")[1] for name, _ in learner.trained_parameters() if name.startswith("heads.")}
     assert heads == {parts.PUSHES, parts.CHOICES, parts.CHOICE_GLANCES}
     assert all(name.startswith("heads.") for name, _ in learner.trained_parameters())
-    with pytest.raises(ConfigError, match="no later lesson changes what they read"):
+    with pytest.raises(ConfigError, match="later lessons change nothing of theirs"):
         learner.rehearse({"drill": "rooms"})
 
 
