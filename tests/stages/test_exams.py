@@ -12,7 +12,7 @@ import pytest
 
 from devmind import plugins
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.examining import Examined, examine_skill
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.testing import check_episodes, tiny_agent, tiny_context
@@ -96,10 +96,10 @@ def test_every_skill_has_a_player_that_knows_the_answers() -> None:
         )
 
 
-def examined(stage: Stage, skill: Skill, agent: Agent, context: Context, turn):
+def examined(stage: Stage, skill: Skill, agent: Agent, context: Context, turn, measures_of=Exam.in_full):
     with pytest.MonkeyPatch.context() as patch:
         players()[skill.name](patch, context, turn)
-        return examine_skill(stage, skill, agent, context)
+        return examine_skill(stage, skill, agent, context, measures_of)
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +267,7 @@ def test_exams_ask_for_longer_memory_than_any_lesson(
     monkeypatch.setattr(minigrid, "minigrid_installed", lambda: False)
     stage = STAGES["memory"]
     (one,) = (found for found in stage.skills if found.name == skill)
-    examined(stage, one, agent, context_of(tmp_path).glimpse(), np.arange)
+    examined(stage, one, agent, context_of(tmp_path).glimpse(), np.arange, Exam.alone)
     assert exam_players.Remembering.longest == moments
     context = context_of(tmp_path)
     nursery = replace(context, config=context.config.model_copy(update={"size": "nursery"}))
