@@ -103,7 +103,7 @@ def test_broken_entry_points_of_another_package_are_named_and_left_out(tmp_path)
     """Regression: one line without '=' in any package's file made every command a traceback, and `import torch` too."""
     installed(tmp_path, "some-tool", "[console_scripts]\nsome-tool\n")
     installed(tmp_path, "other-tool", "[console_scripts]\nother = \n[broken\nx\n")
-    result = devmind_in(tmp_path, "stage", "list")
+    result = devmind_in(tmp_path, "stage", "show")
     assert (result.returncode, "reflex" in result.stdout) == (0, True), result.stderr
     assert "Traceback" not in result.stderr
     assert result.stderr.count("Note: The entry_points.txt of the installed package 'some-tool' cannot be read") == 1

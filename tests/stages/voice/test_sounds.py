@@ -162,7 +162,7 @@ def test_known_kinds_reach_the_ceiling_and_shuffled_kinds_fall(
     assert {name: best[name].score for name in (exam.ESC, exam.NO_KIND)} == {exam.ESC: 1.0, exam.NO_KIND: 1.0}
     assert best[exam.ESC].n == 6
     assert best[exam.NO_KIND].n == 12 + 12 + 12  # made by rule, phrases, six of known kinds and six sirens
-    monkeypatch.setattr(exam, "logits_of", knowing(table, np.random.default_rng(5).permutation))
+    monkeypatch.setattr(exam, "logits_of", knowing(table, np.random.default_rng(6).permutation))
     worst = examined(agent, context)
     assert worst[exam.ESC].score < 0.7
     assert worst[exam.NO_KIND].score < 0.8
@@ -361,7 +361,7 @@ def test_hear_prints_the_kind_and_then_the_words(
             frame.rate, frame.pts = 16_000, start
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
-    commands.write_what_is_said(memo, tmp_path / "agent")
+    commands.listen(memo, tmp_path / "agent")
     assert capsys.readouterr().out.splitlines()[:2] == ["kind of sound: speech (1.00)", "nine can"]
 
 
@@ -371,6 +371,6 @@ def test_hear_refuses_what_is_no_sound_before_an_agent_is_loaded(
     monkeypatch.setattr(commands, "agent_with_head", lambda *_: pytest.fail("an agent was loaded"))
     (tmp_path / "a.wav").write_text("no sound " * 100)
     with pytest.raises(SessionError, match="cannot be read as sound: it has none, is damaged"):
-        commands.write_what_is_said(tmp_path / "a.wav")
+        commands.listen(tmp_path / "a.wav")
     with pytest.raises(SessionError, match="cannot be read as sound"):
-        commands.say_again(tmp_path / "a.wav", tmp_path / "b.wav")
+        commands.listen(tmp_path / "a.wav", echo=tmp_path / "b.wav")

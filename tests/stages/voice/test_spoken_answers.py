@@ -113,7 +113,7 @@ def test_spoken_question_in_a_strange_room_is_not_answered_by_ear(
 ) -> None:
     """The test of written answers holds for spoken ones too."""
     strange = SimpleNamespace(is_unlike=lambda agent, sight: True)
-    monkeypatch.setattr("devmind.live.life.density_of_lessons", lambda agent, hashes: strange)
+    monkeypatch.setattr(home.life, "confidence", SimpleNamespace(density=strange))
     home.live(3)
     home.say("what", "is", "that")
     home.until(lambda: home.life.speaker.said)
