@@ -128,7 +128,7 @@ def test_command_writes_the_page_and_replaces_only_its_own(both: Any, tmp_path: 
         (folder / "results.json").write_text(json.dumps(results))
 
     def devmind(*words: str) -> Any:
-        return CliRunner().invoke(app, ["report", "compare", *words])
+        return CliRunner().invoke(app, ["report", *words])
 
     for _ in range(2):
         done = devmind("seed0", "seed1/reports/reflex/results.json")

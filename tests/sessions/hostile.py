@@ -384,7 +384,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "devmind.sessions.extras": ("recording",),
     "devmind.sessions.lerobot.reading": ("dataset", "lerobot info"),
     "devmind.sessions.pictures": ("picture",),
-    "devmind.sessions.recorder": ("recording",),
+    "devmind.sessions.metadata": ("recording",),
     "devmind.sessions.salvage": ("recording",),
     "devmind.worlds.ohlcv": ("prices",),
     "sensors.environment": ("numbers",),
