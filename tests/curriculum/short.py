@@ -16,6 +16,7 @@ from importlib.metadata import distribution, distributions
 from pathlib import Path
 from typing import Any
 
+from devmind import plugins
 from devmind.agent.agent import Agent
 from devmind.curriculum import machine, plan, untouched
 from devmind.curriculum.exam import Exam
@@ -105,7 +106,9 @@ def installed(site: Path, root: Path) -> dict[str, str]:
         f"[{one.group}]\n{one.name} = {f'{__name__}:{one.name}' if one.group == GROUP else one.value}\n"
         for one in real.entry_points
     ]
-    (info / "entry_points.txt").write_text("".join(sorted(points)))
+    # A short stage's class does not name parts, so they get entry points.
+    points += [f"[devmind.parts]\n{one.name} = {one.value}\n" for one in plugins.available("parts").values()]
+    (info / "entry_points.txt").write_text("".join(sorted({*points})))
     # Processes also find the packages on the caller's path, in case nothing can be installed.
     path = os.pathsep.join([str(site), str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
