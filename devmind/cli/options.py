@@ -20,7 +20,7 @@ def agent_option(means: str, name: str = "--agent") -> Any:
 
 
 def raised_through(stage: str) -> Any:
-    """The option --agent of a command that calls `taught_agent` with `stage`."""
+    """The option --agent of a command that calls `agent_with_head` with `stage`."""
     return agent_option(
         f"Saved agent, or one that comes with devmind; else the newest milestone in ./checkpoints that has been "
         f"through {stage}, else the one that comes with devmind and has."
