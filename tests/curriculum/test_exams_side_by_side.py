@@ -151,7 +151,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         "newborn = Agent(AgentConfig(size='tiny', seed=3))\n"
         "STAGE.admit(newborn)\n"
         f"context = make_context(config(), Path({str(tmp_path)!r}), None, ())\n"
-        "list(hold_in(1, [Due(STAGE, 'waits')], newborn, context, lambda due: None))\n"
+        "list(hold_in(1, [ExamTask(STAGE, 'waits')], newborn, context, lambda due: None))\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2]) as parent:
         try:
