@@ -22,11 +22,12 @@ from devmind.curriculum.stage import Context
 from devmind.curriculum.teaching import teach
 from devmind.errors import ConfigError, DevmindError, ExamError
 from devmind.testing import tiny_agent
-from stages.language import lessons, parts
+from stages.language import parts
 from stages.language.read import corpus, exam, lesson, saying
 from stages.language.read.ngrams import WittenBell
 from stages.language.read.pages import page_batch, telling
 from stages.language.read.readout import ReadOut
+from tests.stages.language.test_reading_pieces import reading
 
 
 @pytest.fixture
@@ -133,7 +134,7 @@ def test_one_line_of_10_mb_goes_through_its_lesson_and_the_exam_with_floors(tmp_
     given, agent = Context(config, 0, "cpu", tmp_path, worlds.make), reader()
     with examination(agent):
         before = exam.nats_of(agent, line[:2000], 64).mean()
-    teach(lessons.reading(given, 3), 3, agent, given, Journal(tmp_path / "journal.jsonl"))
+    teach(reading(given, 3), 3, agent, given, Journal(tmp_path / "journal.jsonl"))
     with examination(agent):
         after = exam.nats_of(agent, line[:2000], 64).mean()
         (measure,) = exam.examine(agent, given).in_full()

@@ -124,14 +124,14 @@ def test_a_second_night_equals_a_night_alone_and_rehearsals_are_played_once(
         stage.admit(agent)
     agent.config.stages = ["reflex", "memory"]
     played = list[str]()
-    for module, name in ((fetch, "_lived"), (together, "moved_rows")):
+    for module, name in ((fetch, "_live_episode"), (together, "moved_rows")):
         plain = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *given, name=name, plain=plain: played.append(name) or plain(*given))
     memory, other = (exam.remember(agent, lives(np.array([seed]), THINGS))[0] for seed in (1, 2))
     sleeper = exam.Sleeper(agent.eval())
     sleeper.sleep(other, context)
     once, born = len(played), agent.sha256()
-    assert set(played) == {"_lived", "moved_rows"}
+    assert set(played) == {"_live_episode", "moved_rows"}
     second, slept = sleeper.sleep(memory, context)
     assert len(played) == once
     alone, slept_alone = exam.Sleeper(agent).sleep(memory, context)
