@@ -93,10 +93,15 @@ def examine_skill(
     """Hold the exam of one skill: in full, or of the agent alone (`Exam.alone`); a glimpse has `context.glimpse()`.
 
     Raises:
-        ExamError: the exam is none, or it has two measures of one name, of which one would be lost.
+        ExamError: the exam is none or has no list of measures, or two of one name, of which one would be lost.
     """
     with examination(agent), noting() as noted:
         found = measures_of(hold(skill, agent, context))
+    if not isinstance(found, Sequence) or not all(isinstance(measure, Measure) for measure in found):
+        raise ExamError(
+            f"The exam of '{skill.name}' gave an Exam of {type(found).__name__}; expected a list of Measures, "
+            "Exam([Measure(...)])."
+        )
     names = [measure.name for measure in found]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ExamError(

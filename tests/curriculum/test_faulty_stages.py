@@ -233,6 +233,8 @@ def examined(change, tmp_path):
     [
         (lambda measures: None, "gave a NoneType; expected an Exam of Measures"),
         (lambda measures: measures[0], "gave a Measure; expected an Exam"),
+        (lambda measures: Exam(measures[0]), "gave an Exam of Measure; expected a list of Measures"),
+        (lambda measures: Exam([*measures, 0.5]), "gave an Exam of list; expected a list of Measures"),
         (lambda measures: Exam([*measures, *measures]), "gave two measures named 'lamps-lit'"),
         (lambda measures: Exam([replace(measures[0], floors={"a rule": np.nan})]), "compared with 'a rule' of nan"),
         (lambda measures: Exam([replace(measures[0], chance=np.nan)]), "compared with 'chance' of nan"),
