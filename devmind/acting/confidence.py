@@ -145,6 +145,11 @@ class Confidence:
         eye, head = (arrays.pop(name).tobytes().decode("ascii") for name in ("eye", "head"))
         mean, values = arrays.pop("mean"), arrays.pop("whitening")
         bound = float(arrays.pop("bound")[0])
+        # Before any array of the square of its length is made, which a forged file could let be of any size.
+        if mean.ndim != 1 or values.size != len(mean) * (len(mean) + 1) // 2:
+            raise ValueError(f"a mean of {mean.size} numbers and a triangle of {values.size} do not go together")
+        if not all(np.isfinite(array).all() for array in (mean, values, *arrays.values())):
+            raise ValueError("a number is not finite")
         whitening: np.ndarray = np.zeros((len(mean), len(mean)), np.float32)
         whitening[np.tril_indices(len(mean))] = values
         for kind, line in arrays.items():

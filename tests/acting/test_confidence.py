@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save
 
 from devmind.acting import confidence
 from devmind.acting.confidence import (
@@ -189,6 +190,11 @@ def test_confidence_is_kept_with_the_agent_and_holds_for_its_eye_alone(
     other.save_pretrained(tmp_path / "young")
     seal_confidence(other, tmp_path / "young")
     assert not (tmp_path / "young" / FILE).exists(), "it went through no stage"
+    texts, triangle = np.zeros(1, np.uint8), np.ones(3, np.float32)
+    for mean, says in ((np.zeros(50, np.float32), "do not go together"), (np.full(2, np.nan), "not finite")):
+        forged = {"eye": texts, "head": texts, "mean": mean, "whitening": triangle, "bound": np.ones(1)}
+        with pytest.raises(ValueError, match=says):
+            Confidence.from_bytes(save(forged))
     (tmp_path / FILE).write_bytes(b"no tensors")
     with pytest.raises(CheckpointError, match="damaged"):
         read_confidence(tmp_path, agent)

@@ -361,6 +361,7 @@ READERS: dict[str, tuple[Reader, Callable[[Path], bytes]]] = {
     "agent config": (folders.read_agent("config.json"), folders.agent("config.json")),
     "agent weights": (folders.read_agent("model.safetensors"), folders.agent("model.safetensors")),
     "agent checksums": (folders.read_agent("checksums.json"), folders.agent("checksums.json")),
+    "agent confidence": (folders.read_agent("confidence.safetensors"), folders.agent("confidence.safetensors")),
     "agent results": (folders.read_agent("results.json"), folders.agent("results.json")),
 }
 

@@ -82,6 +82,9 @@ def agent(file: str) -> Callable[[Path], bytes]:
     """A small agent with its results; returns the file to damage."""
 
     def make(folder: Path) -> bytes:
+        import numpy as np
+
+        from devmind.acting.confidence import FILE, Confidence, LessonDensity
         from devmind.agent.saving import seal
         from devmind.testing import tiny_agent
         from stages.reflex import parts
@@ -93,6 +96,9 @@ def agent(file: str) -> Callable[[Path], bytes]:
         measure = {"name": "reach/look", "value": 0.9, "low": 0.8, "passed": True, "head": "look"}
         skills = [{"name": "reach", "verdict": {"passed": True}, "measures": [measure]}]
         seal(folder / FOLDER, "results.json", json.dumps({"verdict": {"passed": True}, "skills": skills}).encode())
+        density = LessonDensity(np.zeros(3, np.float32), np.eye(3, dtype=np.float32), 1.0)
+        shares = {"boxes": np.array([[0.2, 0.9], [0.1, 0.8]], np.float32)}
+        seal(folder / FOLDER, FILE, Confidence("eye", "head", density, shares).to_bytes())
         return (folder / FOLDER / file).read_bytes()
 
     return make
@@ -102,6 +108,7 @@ def read_agent(file: str) -> Callable[[bytes, Path], object]:
     """Load an agent with this file, with checksums made right as an attacker would."""
 
     def read(data: bytes, folder: Path) -> object:
+        from devmind.acting.confidence import FILE, read_confidence
         from devmind.acting.standing import read_results, standing
         from devmind.agent.agent import Agent
 
@@ -112,9 +119,9 @@ def read_agent(file: str) -> Callable[[bytes, Path], object]:
             sums["files"][file] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
             (home / "checksums.json").write_text(json.dumps(sums))
         results = read_results(home)
-        if file == "results.json":  # the agent itself is intact, and loaded once
+        if file in ("results.json", FILE):  # the agent itself is intact, and loaded once
             _KNOWN.setdefault(home, Agent.from_pretrained(home))
-            return standing(_KNOWN[home], results)
+            return read_confidence(home, _KNOWN[home]) if file == FILE else standing(_KNOWN[home], results)
         return Agent.from_pretrained(home)
 
     return read
