@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -107,10 +108,11 @@ class HostBuffer:
     def _pin(self, sources: list[Tensor]) -> None:
         """Lock the pages in memory, so that a GPU copies to them by itself; of other accelerators the CPU copies."""
         gpu = next((source.device for source in sources if source.device.type != "cpu"), None)
-        runtime = getattr(torch.get_device_module(gpu), "cudart", None) if gpu else None
-        if gpu and runtime:
-            runtime().cudaHostRegister(self._whole.data_ptr(), self._size, 0)
-            self._stream, self._unpin = torch.Stream(gpu), partial(runtime().cudaHostUnregister, self._whole.data_ptr())
+        with suppress(AttributeError):  # these have no such runtime
+            if gpu is not None:
+                runtime, begin = torch.get_device_module(gpu).cudart(), self._whole.data_ptr()
+                runtime.cudaHostRegister(begin, self._size, 0)
+                self._stream, self._unpin = torch.Stream(gpu), partial(runtime.cudaHostUnregister, begin)
 
     def _copy(self, sources: list[Tensor]) -> None:
         if not sources:
@@ -176,9 +178,13 @@ class Writer:
 
     def order(self, order: Order) -> None:
         """Let the process carry out an order; it is started if it does not run."""
-        if not self.runs:
-            self._start()
         text = json.dumps(vars(order), allow_nan=False)
+        try:
+            if not self.runs:
+                self._start()
+        except OSError as error:
+            self._answers.put({"error": f"The process that writes checkpoints cannot be started: {error.strerror}."})
+            return
         try:
             self._process.stdin.write(text.encode() + b"\n")
             self._process.stdin.flush()
@@ -303,6 +309,10 @@ class SavingEngine:
 
     def snapshot(self, state: Any, about: Mapping[str, Any]) -> None:
         """Copy `state`, which is written as soon as the writer is free."""
+        self._take(state, about)
+        self._collect()
+
+    def _take(self, state: Any, about: Mapping[str, Any]) -> None:
         begun = time.monotonic()
         if self._waiting:
             self.skipped += 1
@@ -314,12 +324,11 @@ class SavingEngine:
         self._taken_s, self._taken_at = time.monotonic(), int(about.get("updates", 0))
         self._pause_s = PAUSES * (self._taken_s - begun)
         self.stalled_s += self._taken_s - begun
-        self._collect()
 
     def finish(self, state: Any, about: Mapping[str, Any]) -> None:
         """Save `state`, the last one, and return after it is on the disk."""
         self.drain()
-        self.snapshot(state, about)
+        self._take(state, about)
         self.drain()
 
     def drain(self) -> None:

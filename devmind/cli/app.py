@@ -15,6 +15,7 @@ try:
     import typer
 
     from devmind.cli import (
+        checkpoint,
         config,
         data,
         demo,
@@ -69,6 +70,7 @@ def root(
 app.add_typer(stage.app, name="stage")
 app.add_typer(session.app, name="session")
 app.add_typer(memory.app, name="memory")
+app.add_typer(checkpoint.app, name="checkpoint")
 app.add_typer(config.app, name="config")
 app.add_typer(plugins.app, name="plugins")
 app.command("demo")(demo.demo)

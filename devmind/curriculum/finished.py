@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,6 +72,16 @@ def found_path(kept: str | None, out: Path) -> Path | None:
     beside = Path(os.path.normpath(out / kept))
     found = beside if beside.exists() else Path(kept)
     return raised_agents().get(found.name, found) if found.parent.name == HERE.name and not found.exists() else found
+
+
+def shelves(out: Path, config: RunConfig | None = None) -> tuple[Path, Path | None]:
+    """The folder of the checkpoints of the run in `out`, and that of their second copies, if it has any; many runs are
+    given the same place for these.
+    """
+    place = config.checkpoint.backup if config else None
+    whole = os.path.abspath(out)
+    apart = f"{Path(whole).name}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+    return Path(out) / "checkpoints", Path(place) / apart if place else None
 
 
 def finished_run(out: Path, mine: Mapping[str, Any], ablate: bool = False) -> RunResult | None:

@@ -147,11 +147,12 @@ class LessonPlan:
         resume: Mapping[str, Any] | None = None,
         scores: Mapping[str, float] | None = None,
         cut: bool = False,
+        until: int | None = None,
     ) -> LessonResult:
         """Teach a lesson as planned, and note its result.
 
         Args:
-            resume, scores, cut: as of `LessonRun`.
+            resume, scores, cut, until: as of `LessonRun`.
 
         Raises:
             Interrupted, ConfigError, CheckpointError: as `LessonRun`.
@@ -164,7 +165,7 @@ class LessonPlan:
         self.journal.write("begun", lesson=lesson.name, steps=steps, rehearses=rehearses)
         taught = LessonRun(
             lesson, steps, agent, self.context, self.journal,
-            attempt=self.attempt, rehearsal=rehearsal, every=every, resume=resume, scores=scores,
+            attempt=self.attempt, rehearsal=rehearsal, every=every, resume=resume, scores=scores, until=until,
         ).run(cut)  # fmt: skip
         self.journal.write(
             "lesson_done",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,13 +20,16 @@ from devmind.agent.device import place
 from devmind.agent.saving import CHECKSUMS, seal
 from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import make_folder, sha256, write_atomically
+from devmind.checkpointing.generations import is_whole, number_of, on_shelf, read_manifest
+from devmind.checkpointing.generations import load as load_state
 from devmind.checkpointing.lock import lock_folder
-from devmind.config import RunConfig
+from devmind.config import RunConfig, validate
+from devmind.config import load as load_config
 from devmind.curriculum import results as made
 from devmind.curriculum.ablation import Control, compare_twin, differences, fresh_parts, identity_trunk
 from devmind.curriculum.exam import Exam
 from devmind.curriculum.examining import Examined, decide, examine_skill, glimpse_notes
-from devmind.curriculum.finished import RunResult, finished_run, found_path, identity, path_from_run, result
+from devmind.curriculum.finished import RunResult, finished_run, found_path, identity, path_from_run, result, shelves
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import check_pins, own, pins, recorded_threads, refuse_leftovers, same_exams, versions
 from devmind.curriculum.plan import LessonPlan, gates_of, steps_in
@@ -127,6 +132,43 @@ class StageRun:
             agent, outcome = self._teach_and_examine(agent, earlier)
             self._finish(agent, outcome, made.trunk_moved(trunk, agent))
         return result(self.stage.name, self.out, self.journal.last("finished") or {})
+
+    def replay(self, at: Path, step: int, to: Path) -> tuple[str, int]:
+        """Teach a part of a lesson again; this run is a copy of the one in `at`. See `replay`, the function."""
+        check_pins(self.journal, at, self.context)
+        shelf, backup = shelves(at, load_config(str(at / "config.yaml")))
+        newest, since = None, None
+        for path in sorted([*on_shelf(shelf), *(on_shelf(backup) if backup else ())], key=number_of, reverse=True):
+            if not is_whole(path):
+                continue
+            about = read_manifest(path)["about"]
+            newest = newest or about
+            if (about["lesson"], about["attempt"]) == (newest["lesson"], newest["attempt"]) and about["step"] <= step:
+                since = path
+                break
+        lessons, begun = list(self.stage.lessons(self.context)), self.journal.last("plan")
+        if newest is None or begun is None:
+            raise CheckpointError(f"The run in {at} has no checkpoint that is whole; continue it, or begin anew.")
+        number = [lesson.name for lesson in lessons].index(newest["lesson"])
+        if step > newest["steps"] or (since is None and (number or newest["attempt"])):
+            raise ConfigError(
+                f"Step {step:,} of the lesson '{newest['lesson']}' cannot be made again from what {at} holds; give one "
+                f"from its oldest checkpoint ('devmind checkpoint list {at}') to {newest['steps']:,}."
+            )
+        saved = None if since is None else own(load_state(since), self.journal, at)
+        with training_threads(recorded_threads(self.journal)):
+            agent = place(Agent.from_pretrained(self.out / "start"), self.context.device)
+            plan = LessonPlan(
+                self.stage.name, lessons, self._earlier(agent), self.context, self.journal, newest["attempt"]
+            )
+            for lesson in lessons[: number + 1]:
+                agent.config.trained_on = list(dict.fromkeys([*agent.config.trained_on, *lesson.learns_from]))
+            if saved:
+                agent.load_state_dict(saved["agent"])
+            if saved is None or saved["update"] < step:
+                plan.teach(lessons[number], agent, saved, until=step)
+        agent.save_pretrained(to)
+        return str(newest["lesson"]), saved["update"] if saved else 0
 
     @contextmanager
     def _noting_a_stop(self) -> Iterator[None]:
@@ -434,3 +476,30 @@ class StageRun:
             every = (self.journal.last("plan") or {}).get("rehearsal_every", {})
             run.journal.write("plan", steps=steps, rehearsal_every=every)
         return run.run()
+
+
+def replay(out: Path, step: int, to: Path) -> tuple[str, int]:
+    """Make the agent again as it was after own step `step` of the lesson in which the run in `out` saved last, bit for
+    bit, and save it in `to`; the run stays as it is.
+
+    Returns: the lesson, and the step of the checkpoint from which it was taught; 0 if from its beginning.
+
+    Raises:
+        CheckpointError: there is no such run, it has no whole checkpoint, or packages or recordings are others now.
+        ConfigError: the step lies before the oldest checkpoint, or behind the lesson's end.
+    """
+    start = Journal(out / "journal.jsonl").last("start")
+    if start is None:
+        raise CheckpointError(f"There is no run of a stage in {out}; give the folder of one.")
+    said = start["identity"]
+    quietly = {"loggers": (), "checkpoint": {"every": "1e9 s"}}
+    data, *sessions = (found_path(kept, out) for kept in (said["data"], *said["experience"]))
+    with tempfile.TemporaryDirectory() as folder:
+        apart = Path(folder) / "run"
+        shutil.copytree(out / "start", apart / "start")
+        shutil.copy(out / "journal.jsonl", apart)
+        run = StageRun(
+            load_stage(said["stage"]), validate(said["config"] | quietly), apart, None, data,
+            tuple(path for path in sessions if path), "", ablate=False,
+        )  # fmt: skip
+        return run.replay(out, step, to)

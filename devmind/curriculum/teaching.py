@@ -7,15 +7,12 @@ precision, devices, loggers and callbacks are the Trainer's.
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,6 +26,7 @@ from devmind.agent.device import pick_device, place, trainer_device
 from devmind.checkpointing import generations
 from devmind.checkpointing.engine import Every, Saved, SavingEngine
 from devmind.checkpointing.lock import lock_folder
+from devmind.curriculum.finished import shelves
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import pinned_settings
 from devmind.curriculum.progress import LessonProgress, say
@@ -182,6 +180,7 @@ class LessonRun(Stoppable):
         every: one of so many updates is one of `rehearsal`; by default as often as the lesson says.
         resume: the position in this lesson to continue from.
         scores: of the latest exams, for the bar.
+        until: end it after this own step; it counts as cut.
     """
 
     def __init__(
@@ -197,9 +196,11 @@ class LessonRun(Stoppable):
         every: int | None = None,
         resume: Mapping[str, Any] | None = None,
         scores: Mapping[str, float] | None = None,
+        until: int | None = None,
     ) -> None:
         super().__init__()
         self.lesson, self.context, self.journal, self.attempt = lesson, context, journal, attempt
+        self.until = steps if until is None else until
         self.rehearsal, self.watch, self.pinned = list(rehearsal), Stopwatch(), pinned_settings(journal)
         self.seconds, self.rehearsal_s = 0.0, 0.0
         learner = lesson.make_learner(agent, context)
@@ -214,10 +215,10 @@ class LessonRun(Stoppable):
                 for other in {id(one.learner): one.learner for one in rehearsal}.values():
                     other.remember()
         self.progress = LessonProgress(lesson.name, steps, self.module.steps, scores or {})
+        shelf, backup = shelves(context.out, context.config)
         self.engine = SavingEngine(
-            shelf_of(context), _every(context.config.checkpoint.every), backup_of(context),
-            saved=self._note_saved, failed=self._note_fault,
-        )  # fmt: skip
+            shelf, _every(context.config.checkpoint.every), backup, saved=self._note_saved, failed=self._note_fault
+        )
         self._unsaid: Saved | None = None
 
     def _resumed(self, resume: Mapping[str, Any], learner: Learner, batches: Batches) -> LessonModule:
@@ -270,7 +271,9 @@ class LessonRun(Stoppable):
         self.seconds = now - self._began_s
         if isinstance(batch, Rehearsed):  # the time since the last update ended, the batch included
             self.rehearsal_s += time.perf_counter() - self._ended_s
-        done, ends = self.module.batches.own_steps(updates), updates == len(self.module.batches)
+        done = self.module.batches.own_steps(updates)
+        ends = updates == len(self.module.batches) or done >= self.until < self.module.learner.steps
+        trainer.should_stop |= ends
         if now - self.told_at > TELL_EVERY_S or updates == 1 or ends:
             self.told_at = now
             scalars = {k: round(float(v), 5) for k, v in trainer.callback_metrics.items()}
@@ -344,18 +347,6 @@ class LessonRun(Stoppable):
                 self.journal.write("checkpoint_failed", lesson=self.lesson.name, fault=sentence)
 
 
-def shelf_of(context: Context) -> Path:
-    """The folder of a run's checkpoints."""
-    return context.out / "checkpoints"
-
-
-def backup_of(context: Context) -> Path | None:
-    """The folder of the second copies; of each run another one, since many are given the same place."""
-    place = context.config.checkpoint.backup
-    out = os.path.abspath(context.out)
-    return Path(place) / f"{Path(out).name}-{sha256(out.encode()).hexdigest()[:8]}" if place else None
-
-
 def _every(text: str) -> Every:
     """How often is saved, as the configuration says it ('continuous', '10 steps', '20 s')."""
     number, _, unit = text.partition(" ")
@@ -373,7 +364,7 @@ def position(context: Context) -> dict[str, Any] | None:
     Raises:
         CheckpointError: another process writes there, or an earlier devmind has.
     """
-    shelf, backup = shelf_of(context), backup_of(context)
+    shelf, backup = shelves(context.out, context.config)
     if not shelf.is_dir() and not (backup and backup.is_dir()):
         return None
     with lock_folder(shelf, ORPHAN_S):

@@ -69,6 +69,7 @@ def test_full_disk_gives_a_clear_error_and_the_run_resumes_later(tmp_path, monke
 
     monkeypatch.setattr(os, "fsync", full)
     monkeypatch.setattr(engine, "GRACE_S", 0.0)
+    monkeypatch.setattr(engine.Writer, "_kept", None)
     monkeypatch.setattr(engine, "OTHERS_WRITE", False)  # another process would have a disk with room
     with pytest.raises(CheckpointError, match=r"(?i)space"):
         runner.run_stage("lamps", config(**{"checkpoint.every": "1 step"}), out=tmp_path / "full")

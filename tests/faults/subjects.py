@@ -17,7 +17,7 @@ import torch
 from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
 from devmind.agent.saving import seal
-from devmind.checkpointing import engine, generations
+from devmind.checkpointing import engine, generations, writer
 from devmind.checkpointing.files import write_atomically
 from devmind.config import load
 from devmind.curriculum import childhood, runner, stage_run
@@ -90,6 +90,31 @@ class SameCheckpoint(Checkpoint):
     """A bundle that replaces the only one, under the same name."""
 
     names = ("last", "last", "last")
+
+
+class Ordered(Checkpoint):
+    """What the writer does for an order: a generation and its backup beside two earlier ones each, which are verified,
+    and of which the older ones retire."""
+
+    def prepare(self, folder: Path) -> None:
+        for shelf in ("shelf", "backup"):
+            super().prepare(folder / shelf)
+
+    def act(self, folder: Path, acked: Acked) -> None:
+        buffer = engine.HostBuffer()
+        tree, layout = buffer.take(state(2))
+        order = writer.Order(
+            0, str(folder / "shelf"), str(folder / "backup"), 3, {"step": 2}, tree, list(layout.tensors), "state/w"
+        )
+        told = writer.carry_out(order, buffer.numbers, set())
+        if "name" in told:
+            acked()
+        if "error" in told:
+            raise CheckpointError(told["error"])
+
+    def check(self, folder: Path, acks: int) -> None:
+        super().check(folder / "shelf", acks)
+        super().check(folder / "backup", 0)
 
 
 class SavedAgent(Subject):
@@ -308,6 +333,9 @@ class Childhood(Subject):
         unmeasured.patched(patch := pytest.MonkeyPatch())
         for module in (runner, stage_run, childhood):
             patch.setattr(module, "load_stage", LAMPS.__getitem__)
+        # Faults of the disk are those of this process.
+        patch.setattr(engine, "OTHERS_WRITE", False)
+        patch.setattr(engine, "GRACE_S", 0.0)
         # Another process would have no lamps.
         patch.setattr(childhood, "_in_new_process", runner.examine_childhood)
         with tempfile.TemporaryDirectory() as straight:
@@ -336,6 +364,7 @@ class Childhood(Subject):
 SUBJECTS: dict[str, Subject] = {
     "checkpoint": Checkpoint(),
     "same checkpoint": SameCheckpoint(),
+    "ordered": Ordered(),
     "agent": SavedAgent(),
     "file": AtomicFile(),
     "journal": Events(),
