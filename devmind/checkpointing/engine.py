@@ -280,7 +280,16 @@ class SavingEngine:
         self._retry_s = 0.0
 
     def __enter__(self) -> Self:
+        self._began_s = time.monotonic()
         return self
+
+    def busy(self) -> dict[str, float]:
+        """Shares of the time since the block began: of checksums by the writer ('host'), of writing ('disk'), and how
+        long learning stood still for both ('stalled').
+        """
+        whole = max(1e-9, time.monotonic() - self._began_s)
+        spent = {"host": self.host_s, "disk": self.disk_s, "stalled": self.stalled_s}
+        return {name: round(min(1.0, seconds / whole), 4) for name, seconds in spent.items()}
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:

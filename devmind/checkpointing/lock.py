@@ -53,7 +53,7 @@ def _opened(folder: Path, until_s: float) -> IO[bytes]:
     """The file of the lock, locked."""
     while True:
         try:
-            file = (folder / LOCK).open("a+b")
+            file = (folder / LOCK).open("a+b", buffering=0)  # nothing is left for `close`, which a full disk would stop
         except OSError as error:
             raise refusal(error, folder) from error
         try:

@@ -179,6 +179,7 @@ class LessonPlan:
             rehearsals=taught.rehearsals,
             rehearsal_share=taught.rehearsal_share,
             trained=taught.trained,
+            busy=taught.busy,
             unrehearsed=unrehearsed_why(lesson, agent, self.context),
             compared=lesson.compared,
         )

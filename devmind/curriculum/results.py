@@ -84,6 +84,8 @@ def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
         for part, share in _shares(event).items():
             spent_s[part] = spent_s.get(part, 0.0) + event["seconds"] * share
     whole = max(1e-9, seconds + exams)
+    saved = [event for event in taught if event.get("busy")]
+    saved_s = max(1e-9, sum(event["seconds"] for event in saved))
     parts: dict[str, int] = {}
     for name, parameter in agent.named_parameters():
         part = part_of(name)
@@ -95,6 +97,10 @@ def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
         "parts": parts,
         "share": {part: value / whole for part, value in {**spent_s, "exams": exams}.items()},
         "exams": by_stage,
+        "busy": {
+            part: sum(event["seconds"] * event["busy"][part] for event in saved) / saved_s
+            for part in ("device", "host", "disk")[: 3 * bool(saved)]
+        },
     }
 
 

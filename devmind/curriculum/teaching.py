@@ -59,6 +59,7 @@ class LessonResult:
         share: shares of the time, by part.
         rehearsal_share: the share of the time that rehearsals took, including the wait for their batches.
         trained: how many numbers of each part of the agent the learner may change.
+        busy: the shares of the time in which the device learned, the host summed and the disk wrote.
     """
 
     steps: int
@@ -68,6 +69,7 @@ class LessonResult:
     rehearsals: int
     rehearsal_share: float
     trained: dict[str, int]
+    busy: dict[str, float]
 
 
 class LessonModule(LightningModule):
@@ -239,23 +241,28 @@ class LessonRun(Stoppable):
             Interrupted: asked to stop; the position is saved.
         """
         module, batches = self.module, self.module.batches
-        left = len(batches) - module.updates
+        left, busy = len(batches) - module.updates, dict[str, float]()
         if left and not cut:
             with self.progress, self.watch.watching(module.agent), self.engine:
                 loggers = _loggers(self.context, self.lesson.name)
                 fit(module, TimedBatches(batches, self.watch), self.context, [self], left, loggers)
+                busy = self.engine.busy()
             self.seconds = time.monotonic() - self._began_s
         self._say_saved()
         if self.stopped_by:
             raise Interrupted(self.stopped_by)
+        share = shares(self.watch.seconds, self.seconds)
+        if busy:
+            busy = {"device": max(0.0, round(1 - busy.pop("stalled") - share["data"], 4)), **busy}
         return LessonResult(
             module.steps,
             self.seconds,
             "cut" if module.updates < len(batches) else "done",
-            shares(self.watch.seconds, self.seconds),
+            share,
             module.updates - module.steps,
             round(self.rehearsal_s / max(self.seconds, 1e-9), 4),
             trained_by(module.learner),
+            busy,
         )
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:

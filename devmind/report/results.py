@@ -266,6 +266,10 @@ class Cost(Part):
     parts: dict[str, int] = Field(description="parameters by part")
     share: dict[str, float] = Field(description="time by activity, seconds or shares")
     exams: dict[str, float] = Field(default_factory=dict, description="seconds of exams, by the stage of the skills")
+    busy: dict[str, float] = Field(
+        default_factory=dict,
+        description="share of the lessons' time in which the device learned, the host summed, the disk wrote",
+    )
 
 
 class Results(Part):

@@ -89,7 +89,7 @@ class Checkpoint(Subject):
 class SameCheckpoint(Checkpoint):
     """A bundle that replaces the only one, under the same name."""
 
-    names = ("last", "last", "last")
+    names = ("gen-00000001",) * 3
 
 
 class Ordered(Checkpoint):
