@@ -92,6 +92,11 @@ class RunConfig(Section):
     )
     checkpoint_every_s: float = Field(20.0, gt=0, description="seconds between checkpoints inside a lesson")
     loggers: tuple[Literal["csv", "tensorboard", "wandb"], ...] = Field(("csv",), description="Lightning loggers")
+    on: str = Field(
+        "here",
+        pattern="^(here|ray(:.+)?)$",
+        description="where exams are held: 'here', 'ray' (a Ray cluster begun on this machine) or 'ray:ADDRESS'",
+    )
     attempts: int = Field(
         1,
         ge=1,

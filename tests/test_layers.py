@@ -43,6 +43,7 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "night",
         "run_exams",
         "side_by_side",
+        "cluster",
         "untouched",
         "study",
     )
