@@ -69,6 +69,16 @@ class ExamConfig(Section):
     bootstrap: int = Field(2000, ge=100, description="resamples of a bootstrap interval")
 
 
+class CheckpointConfig(Section):
+    """How a lesson is saved while it is taught."""
+
+    every: str = Field(
+        "continuous", pattern=r"^(continuous|[1-9]\d* steps?|(\d+\.?\d*|\.\d+)(e-?\d+)? s)$",
+        description="'continuous': whenever the last checkpoint is on the disk; or 'N steps', or 'T s'",
+    )  # fmt: skip
+    backup: str | None = Field(None, description="folder on another disk for a second copy of checkpoints; None: none")
+
+
 class RunConfig(Section):
     """Everything that a run depends on, apart from its input files; stored with the run."""
 
@@ -90,7 +100,7 @@ class RunConfig(Section):
         description="about how many minutes all lessons of a stage take together on the machine that begins the run; "
         "their steps are scaled by one factor; None: their own steps",
     )
-    checkpoint_every_s: float = Field(20.0, gt=0, description="seconds between checkpoints inside a lesson")
+    checkpoint: CheckpointConfig = CheckpointConfig()
     loggers: tuple[Literal["csv", "tensorboard", "wandb"], ...] = Field(("csv",), description="Lightning loggers")
     on: str = Field(
         "here",
@@ -286,6 +296,8 @@ MOVED = {"hearing": "stages.voice"}
 def move_sections(values: Mapping[str, Any]) -> dict[str, Any]:
     """Nested values with older sections where they stand now; keys that were left open there are left out."""
     found = dict(values)
+    if (seconds := found.pop("checkpoint_every_s", None)) is not None:
+        _put(found, ["checkpoint", "every"], f"{seconds} s")
     for old, new in MOVED.items():
         section = found.pop(old, None)
         for key, value in (section if isinstance(section, Mapping) else {}).items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,11 +19,14 @@ _FIRST_BYTE = 0
 
 
 @contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path, wait_s: float = 0.0) -> Iterator[None]:
     """Lock `folder`, which is made if missing, until the block ends.
 
     The file `.lock` stays in the folder and has no meaning afterwards; a new folder with nothing else in it is removed.
     On a file system without locks nothing is locked.
+
+    Args:
+        wait_s: seconds to wait for another process that has the lock.
 
     Raises:
         CheckpointError: another process has the lock, or the folder cannot be made or written.
@@ -30,7 +34,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     folder = Path(folder)
     is_new = not folder.exists()
     make_folder(folder)
-    file = _opened(folder)
+    file = _opened(folder, time.monotonic() + wait_s)
     try:
         with suppress(OSError):  # the process id is for information, and not needed on a full disk
             file.truncate(0)
@@ -45,7 +49,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         file.close()
 
 
-def _opened(folder: Path) -> IO[bytes]:
+def _opened(folder: Path, until_s: float) -> IO[bytes]:
     """The file of the lock, locked."""
     while True:
         try:
@@ -58,6 +62,9 @@ def _opened(folder: Path) -> IO[bytes]:
             if error.errno in _HELD:
                 holder = _holder(file)
                 file.close()
+                if time.monotonic() < until_s:
+                    time.sleep(0.02)
+                    continue
                 raise CheckpointError(
                     f"Another process{holder} is writing to {folder}; wait until it has ended, or give another --out."
                 ) from None

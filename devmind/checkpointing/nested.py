@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def split_tensors(state: Any) -> tuple[Any, dict[str, torch.Tensor]]:
-    """Split `state` into a tree for JSON and its tensors (on the CPU, contiguous) by readable names.
+    """Split `state` into a tree for JSON and its tensors by readable names; nothing is copied.
 
     Tensors, numbers, strings, None, lists, tuples and dicts may be nested freely. Subclasses are restored as their base
     type (an OrderedDict as a dict), and tensors that share memory as separate tensors.
@@ -56,9 +56,8 @@ def _keep(tensor: torch.Tensor, path: str, tensors: dict[str, torch.Tensor]) -> 
 
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
         raise CheckpointError(f"Cannot save {path}: expected a dense tensor, got {tensor.layout} on {tensor.device}.")
-    # Copied, since safetensors refuses tensors that share memory, and the result must not change as training goes on.
     name = path if path not in tensors else f"{path}#{len(tensors)}"
-    tensors[name] = tensor.detach().to("cpu", copy=True).contiguous()
+    tensors[name] = tensor.detach()
     return name
 
 

@@ -166,7 +166,7 @@ def refuse_leftovers(out: Path) -> None:
         CheckpointError: the folder has them.
     """
     for kind in ("checkpoints", "exams"):
-        if any((out / kind).glob("*/state.json")):
+        if any((out / kind).glob("*/manifest.json")):
             raise CheckpointError(
                 f"The folder {out} holds {kind} of a run, and its journal is gone; put the journal back, or give "
                 "another --out."

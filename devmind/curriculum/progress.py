@@ -43,6 +43,7 @@ class LessonProgress:
         self.scores = scores
         self.speed: float | None = None
         self.loss: float | None = None
+        self.fault, self.skipped = "", 0  # why nothing can be saved; checkpoints for which the disk was too slow
         self._begun = (done, time.monotonic())
         self._timed_from: tuple[int, float] | None = None  # the first step also warms up: speed counts from its end
         self._shown_s = -EVERY_S
@@ -93,13 +94,15 @@ class LessonProgress:
         return share, f"{clock((self.steps - self.step) / max(1e-9, self.speed))} left"
 
     def _details(self) -> list[str]:
-        found = [f"{self.step}/{self.steps}"]
+        found = [*([f"not saved: {self.fault}"] if self.fault else []), f"{self.step}/{self.steps}"]
         if self.speed is not None:
             found.append(
                 f"{self.speed:.1f} steps/s" if self.speed >= 0.1 else f"{1 / max(1e-9, self.speed):.0f} s a step"
             )
         if self.loss is not None:
             found.append(f"loss {self.loss:.3f}")
+        if self.skipped:
+            found.append(f"{self.skipped} checkpoints skipped")
         return found + [f"{name} {score:.2f}" for name, score in self.scores.items()]
 
 

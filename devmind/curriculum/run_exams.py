@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.checkpointing import bundle
+from devmind.checkpointing import engine, generations
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.examining import Examined, decide, exam_notes
 from devmind.curriculum.journal import Journal
@@ -119,13 +119,13 @@ def _note(
 
 def save(folder: Path, weights: str, measures: Mapping[str, Measure]) -> None:
     """Store the measures of the agent whose SHA-256 is `weights`."""
-    bundle.save(folder, {"agent": weights, "measures": [_plain(measure) for measure in measures.values()]})
+    engine.save(folder, {"agent": weights, "measures": [_plain(measure) for measure in measures.values()]})
 
 
 def load(folder: Path, weights: str) -> dict[str, Measure] | None:
     """The measures that `save` stored for an agent of the same weights; None if there are none, or they are damaged."""
     try:
-        state = bundle.load(folder)
+        state = generations.load(folder)
     except CheckpointError:
         return None
     if state["agent"] != weights:

@@ -129,7 +129,7 @@ def sleep(
     replay = Replay(agent, memory, ids, names, seed=context.seed, moments=_moments(context, len(ids)))
     _check_or_note(replay, begun, agent, context, journal)
     before = float(known_views(replay, agent).mean())
-    saved = own(position(context.out / "checkpoints"), journal, context.out) if begun else None
+    saved = own(position(context), journal, context.out) if begun else None
     night = lesson(replay, context, steps)
     if cut and saved is None:
         raise nothing_to_cut(context.out)

@@ -205,7 +205,7 @@ class StageRun:
             )
 
     def _position(self) -> dict[str, Any] | None:
-        return own(position(self.out / "checkpoints"), self.journal, self.out)
+        return own(position(self.context), self.journal, self.out)
 
     # -- teaching
 

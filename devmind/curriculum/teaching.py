@@ -7,11 +7,14 @@ precision, devices, loggers and callbacks are the Trainer's.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +22,20 @@ import torch
 from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
-from torch import Tensor, nn
+from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place, trainer_device
-from devmind.checkpointing import bundle
+from devmind.checkpointing import generations
+from devmind.checkpointing.engine import Every, Saved, SavingEngine
+from devmind.checkpointing.lock import lock_folder
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import pinned_settings
-from devmind.curriculum.progress import LessonProgress
+from devmind.curriculum.progress import LessonProgress, say
 from devmind.curriculum.rehearsal import Mixed, Rehearsal, mix_rehearsal
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed
 from devmind.curriculum.timing import Stopwatch, TimedBatches, shares
-from devmind.errors import ConfigError
+from devmind.errors import CheckpointError, ConfigError
 from devmind.seeding import derive_seed
 
 TELL_EVERY_S = 1.0
@@ -209,6 +214,11 @@ class LessonRun(Stoppable):
                 for other in {id(one.learner): one.learner for one in rehearsal}.values():
                     other.remember()
         self.progress = LessonProgress(lesson.name, steps, self.module.steps, scores or {})
+        self.engine = SavingEngine(
+            shelf_of(context), _every(context.config.checkpoint.every), backup_of(context),
+            saved=self._note_saved, failed=self._note_fault,
+        )  # fmt: skip
+        self._unsaid: Saved | None = None
 
     def _resumed(self, resume: Mapping[str, Any], learner: Learner, batches: Batches) -> LessonModule:
         """Restore the position `resume`: the agent, all learners, the batches and the time spent."""
@@ -230,10 +240,11 @@ class LessonRun(Stoppable):
         module, batches = self.module, self.module.batches
         left = len(batches) - module.updates
         if left and not cut:
-            with self.progress, self.watch.watching(module.agent):
+            with self.progress, self.watch.watching(module.agent), self.engine:
                 loggers = _loggers(self.context, self.lesson.name)
                 fit(module, TimedBatches(batches, self.watch), self.context, [self], left, loggers)
             self.seconds = time.monotonic() - self._began_s
+        self._say_saved()
         if self.stopped_by:
             raise Interrupted(self.stopped_by)
         return LessonResult(
@@ -249,8 +260,8 @@ class LessonRun(Stoppable):
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
         """Begin to count the time."""
         super().on_train_start(trainer, pl_module)
-        self.saved_at = self.told_at = time.monotonic()
-        self._began_s = self.saved_at - self.seconds  # interrupted parts included
+        self.told_at = time.monotonic()
+        self._began_s = self.told_at - self.seconds  # interrupted parts included
         self._ended_s = time.perf_counter()
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -271,24 +282,19 @@ class LessonRun(Stoppable):
                 seconds=round(self.seconds, 2),
                 scalars=scalars,
             )
+            self._say_saved()
             self.progress.show(done, scalars.get("loss"))
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
-        if self.stopped_by or ends or now - self.saved_at > self.context.config.checkpoint_every_s:
-            self.save(updates, done)
-            self.saved_at = time.monotonic()
+        if self.stopped_by or ends:
+            self.engine.finish(self._state(updates, done), self._about(updates, done))
+        elif self.engine.is_due(updates):
+            self.engine.snapshot(self._state(updates, done), self._about(updates, done))
         self._ended_s = time.perf_counter()
 
-    def save(self, updates: int, done: int) -> None:
-        """Save a bundle with everything that the next step depends on; with NaN in it, the one before remains.
-
-        Raises:
-            ConfigError: a number of the agent is NaN or infinite.
-        """
-        learner, folder = self.module.learner, self.context.out / "checkpoints"
-        check_finite(learner.agent, self.lesson.name, done, learner.steps)
-        # A lesson's name may have a slash, and a checkpoint in a folder below this one would never be found.
-        name = f"{self.attempt}-{self.lesson.name.replace('/', '+')}-{updates:08d}"
-        state = {
+    def _state(self, updates: int, done: int) -> dict[str, Any]:
+        """Everything that the next step depends on."""
+        learner = self.module.learner
+        return {
             "run": self.pinned,
             "lesson": self.lesson.name,
             "attempt": self.attempt,
@@ -301,15 +307,78 @@ class LessonRun(Stoppable):
             "learner": learner.state_dict(),
             "rehearsed": [one.learner.state_dict() for one in self.rehearsal],
         }
-        bundle.save(folder / name, state)
-        self.journal.write("checkpoint", lesson=self.lesson.name, step=done, name=name)
-        bundle.retire(folder, keep=2)
+
+    def _about(self, updates: int, done: int) -> dict[str, Any]:
+        """What a person, and the choice of a checkpoint, needs to know of it. Batches and random numbers follow from
+        the seed and `updates`."""
+        return {
+            "lesson": self.lesson.name,
+            "attempt": self.attempt,
+            "step": done,
+            "steps": self.module.learner.steps,
+            "updates": updates,
+            "seed": self.context.seed,
+            "time": round(time.time(), 3),
+            "versions": (self.pinned or {}).get("versions"),
+        }
+
+    def _note_saved(self, saved: Saved) -> None:
+        """A checkpoint is on the disk: the journal says so at once in the end, and else with the next progress."""
+        self._unsaid, self.progress.fault = saved, ""
+
+    def _say_saved(self) -> None:
+        if self._unsaid:
+            about, self.progress.skipped = self._unsaid.about, self.engine.skipped
+            self.journal.write(
+                "checkpoint", lesson=about["lesson"], step=about["step"], name=self._unsaid.name,
+                saved=self.engine.count, skipped=self.engine.skipped,
+            )  # fmt: skip
+            self._unsaid = None
+
+    def _note_fault(self, sentence: str) -> None:
+        """Nothing could be written: bar and journal say it at once, though the lesson goes on for a while."""
+        if sentence != self.progress.fault:
+            self.progress.fault = sentence
+            say(sentence)
+            with suppress(CheckpointError):  # the journal may lie on the disk that is full
+                self.journal.write("checkpoint_failed", lesson=self.lesson.name, fault=sentence)
 
 
-def position(folder: Path) -> dict[str, Any] | None:
-    """The newest checkpoint that verifies, loaded; None if there is none."""
-    newest = bundle.newest(folder)
-    return bundle.load(newest) if newest else None
+def shelf_of(context: Context) -> Path:
+    """The folder of a run's checkpoints."""
+    return context.out / "checkpoints"
+
+
+def backup_of(context: Context) -> Path | None:
+    """The folder of the second copies; of each run another one, since many are given the same place."""
+    place = context.config.checkpoint.backup
+    out = os.path.abspath(context.out)
+    return Path(place) / f"{Path(out).name}-{sha256(out.encode()).hexdigest()[:8]}" if place else None
+
+
+def _every(text: str) -> Every:
+    """How often is saved, as the configuration says it ('continuous', '10 steps', '20 s')."""
+    number, _, unit = text.partition(" ")
+    return Every() if not unit else Every(seconds=float(number)) if unit == "s" else Every(updates=int(number))
+
+
+ORPHAN_S = 60.0
+"""Seconds to wait for the writer of a killed run, which has a last checkpoint in hand."""
+
+
+def position(context: Context) -> dict[str, Any] | None:
+    """The newest checkpoint of a run that verifies, loaded; None if there is none. If a newer one does not, a sentence
+    says which and why.
+
+    Raises:
+        CheckpointError: another process writes there, or an earlier devmind has.
+    """
+    shelf, backup = shelf_of(context), backup_of(context)
+    if not shelf.is_dir() and not (backup and backup.is_dir()):
+        return None
+    with lock_folder(shelf, ORPHAN_S):
+        found: dict[str, Any] | None = generations.load_newest(shelf, backup, say)
+    return found
 
 
 def teach(lesson: Lesson, steps: int, agent: Agent, context: Context, journal: Journal, **how: Any) -> LessonResult:
@@ -392,18 +461,3 @@ def check_scalars(scalars: Mapping[str, Any]) -> None:
             raise ConfigError(
                 f"A learner reports one number by name; '{name}' has shape {list(value.shape)}. Report its mean."
             )
-
-
-def check_finite(agent: nn.Module, lesson: str, done: int, steps: int) -> None:
-    """Check the agent before it is saved after `done` of `steps` steps: NaN would stay, and spread.
-
-    Raises:
-        ConfigError: a number is NaN or infinite.
-    """
-    numbers = ((name, value) for name, value in agent.state_dict().items() if value.is_floating_point())
-    if broken := [name for name, value in numbers if not bool(value.isfinite().all())]:
-        raise ConfigError(
-            f"The lesson '{lesson}' has made NaN or infinite numbers of {', '.join(broken[:3])} by step {done:,} of "
-            f"{steps:,}, which was not saved. Lower its learning rate (lessons.{lesson}.learning_rate), or mend its "
-            "loss."
-        )

@@ -138,7 +138,8 @@ def check_learner(lesson: Lesson, agent: Agent, context: Context, *, steps: int 
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
     """
-    from devmind.checkpointing import bundle
+    from devmind.checkpointing import generations
+    from devmind.config import CheckpointConfig
     from devmind.curriculum.stage import Learner
 
     before = agent.sha256()
@@ -146,7 +147,9 @@ def check_learner(lesson: Lesson, agent: Agent, context: Context, *, steps: int 
     require(isinstance(made, Learner), "a lesson's learner is a Learner", f"a {type(made).__name__}")
     with tempfile.TemporaryDirectory() as folder:
         seldom = context.config.model_copy(update={"loggers": ()})
-        often = seldom.model_copy(update={"checkpoint_every_s": 1e-9})  # the first go's are looked at, no others
+        often = seldom.model_copy(
+            update={"checkpoint": CheckpointConfig(every="1 step")}
+        )  # the first go's are looked at, no others
         here = [
             replace(context, config=config, out=Path(folder, name))
             for name, config in (("straight", often), ("again", seldom), ("resumed", seldom))
@@ -160,7 +163,7 @@ def check_learner(lesson: Lesson, agent: Agent, context: Context, *, steps: int 
         require(
             hash_after_lesson(lesson, agent, here[1], steps) == straight, law, "other weights when it was taught again"
         )
-        saved = [bundle.load(path) for path in (here[0].out / "checkpoints").iterdir()]
+        saved = [generations.load(path) for path in generations.on_shelf(here[0].out / "checkpoints")]
         stopped = next(state for state in saved if state["update"] == steps - 1)
         resumed = hash_after_lesson(lesson, agent, here[2], steps, resume=stopped)
         law = "a lesson that was stopped goes on exactly where it was (state_dict holds all the next update needs)"

@@ -35,7 +35,7 @@ DEVMIND = (sys.executable, "-c", "from devmind.cli import main; main()")
 
 def childhood(out: Path, *options: str, stages: Sequence[str] = ("all",)) -> list[str]:
     """The command that raises one in `out`, or goes on with it; checkpoints are made at every chance."""
-    often = ("--set", "checkpoint_every_s=0.001", "--set", "loggers=[]", "--set", "threads=1")
+    often = ("--set", "checkpoint.every=1 step", "--set", "loggers=[]", "--set", "threads=1")
     return [*DEVMIND, "stage", "run", *stages, *options, "--config", "tiny", *often, "--out", str(out)]
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from pathlib import Path
 
 import pytest
 
 from devmind.agent.agent import Agent
+from devmind.checkpointing import engine, generations
 from devmind.config import load
 from devmind.curriculum import childhood, runner, stage_run
 from devmind.errors import CheckpointError, ConfigError, ExamError, PluginError
@@ -26,7 +26,7 @@ def own_stage(monkeypatch):
 
 
 def config(**changes):
-    return load("tiny", {"checkpoint_every_s": 1e9, "loggers": (), "threads": 1, "device": "cpu", **changes})
+    return load("tiny", {"checkpoint.every": "1e9 s", "loggers": (), "threads": 1, "device": "cpu", **changes})
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +68,10 @@ def test_full_disk_gives_a_clear_error_and_the_run_resumes_later(tmp_path, monke
         fsync(number)
 
     monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(engine, "GRACE_S", 0.0)
+    monkeypatch.setattr(engine, "OTHERS_WRITE", False)  # another process would have a disk with room
     with pytest.raises(CheckpointError, match=r"(?i)space"):
-        runner.run_stage("lamps", config(checkpoint_every_s=0.001), out=tmp_path / "full")
+        runner.run_stage("lamps", config(**{"checkpoint.every": "1 step"}), out=tmp_path / "full")
     monkeypatch.setattr(os, "fsync", fsync)
     went_on = runner.run_stage("lamps", config(), out=tmp_path / "full")
     straight = runner.run_stage("lamps", config(), out=tmp_path / "straight")
@@ -86,9 +88,7 @@ def test_checkpoint_with_a_flipped_bit_is_skipped_for_the_one_before(tmp_path, m
     monkeypatch.setattr(stage_run, "run_exams", stop)
     with pytest.raises(Stop):
         runner.run_stage("lamps", config(), out=tmp_path / "run")
-    newest = max(
-        (tmp_path / "run" / "checkpoints").iterdir(), key=lambda p: json.loads((p / "state.json").read_text())["number"]
-    )
+    newest = generations.newest(tmp_path / "run" / "checkpoints")
     weights = newest / "tensors.safetensors"
     data = bytearray(weights.read_bytes())
     data[len(data) // 2] ^= 1

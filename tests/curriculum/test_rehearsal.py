@@ -384,7 +384,7 @@ def test_what_rehearsed_learners_have_kept_goes_on_from_a_checkpoint(tmp_path):
     first, again = (rehearsals(talk, before, (), agent, context) for _ in range(2))
     teach(talk, 6, agent, context, journal, rehearsal=first, every=3)
     assert [one.learner.count for one in first] == [2, 1]
-    saved = position(tmp_path / "checkpoints")
+    saved = position(context)
     taught = teach(talk, 6, agent, context, journal, rehearsal=again, every=3, resume=saved)
     assert [one.learner.count for one in again] == [2, 1]
     assert (taught.steps, taught.rehearsals, taught.status) == (6, 3, "done")

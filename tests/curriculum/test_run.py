@@ -53,12 +53,12 @@ def own_stages(monkeypatch):
     monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another process has no lamps stage
 
 
-OFTEN = {"checkpoint_every_s": 0.001}
+OFTEN = {"checkpoint.every": "1 step"}
 """A checkpoint after each step, for runs that are killed; of others those at the ends of lessons are enough."""
 
 
 def config(**changes):
-    return load("tiny", {"checkpoint_every_s": 1e9, "loggers": (), "threads": 1, "device": "cpu", **changes})
+    return load("tiny", {"checkpoint.every": "1e9 s", "loggers": (), "threads": 1, "device": "cpu", **changes})
 
 
 def weights(result):
@@ -412,7 +412,9 @@ def test_finished_curriculum_gets_its_twins(tmp_path):
     for stage in ("lamps", "later"):
         assert json.loads((tmp_path / "c" / stage / "reports" / stage / "results.json").read_text())["ablation"]
     assert all(result.already_finished for result in runner.Curriculum.resume(tmp_path / "c"))
-    often = config(checkpoint_every_s=9.0, loggers=("csv",))  # Regression: only runs of single stages let these change
+    often = config(
+        **{"checkpoint.every": "9 s"}, loggers=("csv",)
+    )  # Regression: only runs of single stages let these change
     assert all(result.already_finished for result in runner.Curriculum(["later"], often, tmp_path / "c").run())
 
 
@@ -541,7 +543,7 @@ def test_process_killed_with_kill_9_resumes_to_the_same_weights(straight, tmp_pa
     process = subprocess.Popen([sys.executable, "-c", RUN_SLOWLY, str(out)], cwd=root, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 120
-        while not list(out.glob("checkpoints/0-two-*")):
+        while (Journal(out / "journal.jsonl").last("checkpoint") or {}).get("lesson") != "two":
             assert process.poll() is None, "the run ended before it could be killed"
             assert time.monotonic() < deadline
             time.sleep(0.02)

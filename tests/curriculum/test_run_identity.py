@@ -17,7 +17,7 @@ from devmind import plugins
 from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
 from devmind.agent.saving import seal
-from devmind.checkpointing import bundle
+from devmind.checkpointing import engine, generations
 from devmind.checkpointing.lock import lock_folder
 from devmind.config import load
 from devmind.curriculum import pinned, runner, stage_run
@@ -46,7 +46,7 @@ def hurry(monkeypatch):
 
 
 def config(**changes):
-    return load("tiny", {"checkpoint_every_s": 0.001, "loggers": (), "device": "cpu", **changes})
+    return load("tiny", {"checkpoint.every": "1 step", "loggers": (), "device": "cpu", **changes})
 
 
 def run(out, **changes):
@@ -70,7 +70,7 @@ def killed_once(tmp_path_factory):
         patch.setattr("devmind.agent.threads.cores", lambda: 2)
         with pytest.raises(Killed):
             run(out)
-    assert bundle.newest(out / "checkpoints") is not None
+    assert generations.newest(out / "checkpoints") is not None
     return out
 
 
@@ -92,7 +92,7 @@ def test_recorded_number_of_threads_is_used_on_any_number_of_cores(killed, monke
 
 
 def test_every_checkpoint_names_the_inputs_of_its_run(killed):
-    saved = bundle.load(bundle.newest(killed / "checkpoints"))
+    saved = generations.load(generations.newest(killed / "checkpoints"))
     assert saved["run"] == pinned.pinned_settings(Journal(killed / "journal.jsonl"))
     assert {"threads", "versions", "device", "data", "sessions"} <= set(saved["run"])
 
@@ -314,9 +314,9 @@ def test_checkpoints_without_their_journal_are_refused(killed):
 
 
 def test_checkpoints_of_another_run_are_refused(killed, tmp_path):
-    newest = bundle.newest(killed / "checkpoints")
-    state = bundle.load(newest)
-    bundle.save(newest, state | {"run": {**state["run"], "threads": 1}})
+    newest = generations.newest(killed / "checkpoints")
+    state = generations.load(newest)
+    engine.save(newest, state | {"run": {**state["run"], "threads": 1}})
     with pytest.raises(CheckpointError, match="of another run than its journal"):
         run(killed)
 

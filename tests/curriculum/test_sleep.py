@@ -17,7 +17,7 @@ from devmind.agent.batch import collate
 from devmind.agent.config import AgentConfig
 from devmind.agent.describing import describe, encoder_hashes
 from devmind.agent.output import drifts
-from devmind.config import RunConfig
+from devmind.config import CheckpointConfig, RunConfig
 from devmind.curriculum import sleep as sleeping
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.plan import LessonPlan
@@ -86,7 +86,7 @@ def memory(awake: Agent) -> Memory:
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
-    config = RunConfig(size="tiny", device="cpu", loggers=(), checkpoint_every_s=1e9)
+    config = RunConfig(size="tiny", device="cpu", loggers=(), checkpoint={"every": "1e9 s"})
     return Context(config, 3, "cpu", tmp_path / "night", worlds.make)
 
 
@@ -191,7 +191,10 @@ def test_step_of_a_night_encodes_once_and_holds_other_heads_as_with_tokens_of_th
 def test_killed_night_resumes_exactly(
     awake: Agent, memory: Memory, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, often = copy.deepcopy(awake), context.config.model_copy(update={"checkpoint_every_s": 1e-3})
+    whole, often = (
+        copy.deepcopy(awake),
+        context.config.model_copy(update={"checkpoint": CheckpointConfig(every="1 step")}),
+    )
     context = replace(context, config=often)
     straight = sleep(whole, memory, replace(context, out=context.out / "whole"), steps=24)
     killed = replace(context, out=context.out / "killed")

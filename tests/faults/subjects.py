@@ -17,7 +17,7 @@ import torch
 from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
 from devmind.agent.saving import seal
-from devmind.checkpointing import bundle
+from devmind.checkpointing import engine, generations
 from devmind.checkpointing.files import write_atomically
 from devmind.config import load
 from devmind.curriculum import childhood, runner, stage_run
@@ -65,23 +65,23 @@ def state(number: int) -> dict[str, Any]:
 
 
 class Checkpoint(Subject):
-    """A bundle beside two earlier ones; the oldest is retired."""
+    """A generation beside two earlier ones; the oldest is retired."""
 
-    names = ("0-one-1", "0-one-2", "0-one-3")
+    names = ("gen-00000001", "gen-00000002", "gen-00000003")
 
     def prepare(self, folder: Path) -> None:
         for number, name in enumerate(self.names[:2]):
-            bundle.save(folder / name, state(number))
+            engine.save(folder / name, state(number))
 
     def act(self, folder: Path, acked: Acked) -> None:
-        bundle.save(folder / self.names[2], state(2))
+        engine.save(folder / self.names[2], state(2))
         acked()
-        bundle.retire(folder, keep=2)
+        generations.retire(folder, keep=2)
 
     def check(self, folder: Path, acks: int) -> None:
-        newest = bundle.newest(folder)
+        newest = generations.newest(folder)
         assert newest is not None, "no checkpoint is left"
-        found = bundle.load(newest)
+        found = generations.load(newest)
         assert found["number"] >= 1 + acks, f"checkpoint {found['number']} is the newest"
         assert torch.equal(found["w"], state(found["number"])["w"])
 
@@ -315,7 +315,7 @@ class Childhood(Subject):
             self.wanted = self._weights(Path(straight))
 
     def act(self, folder: Path, acked: Acked) -> None:
-        config = load("tiny", {"checkpoint_every_s": 0.001, "loggers": (), "threads": 1, "device": "cpu"})
+        config = load("tiny", {"checkpoint.every": "1 step", "loggers": (), "threads": 1, "device": "cpu"})
         with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
             runner.Curriculum(["later"], config, folder / "childhood").run()
         acked()

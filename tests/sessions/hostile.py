@@ -246,13 +246,13 @@ def journal(folder: Path) -> bytes:
 
 
 def read_saved(data: bytes, folder: Path) -> object:
-    """Read the state of a bundle, checksums of a folder, and the config of a milestone."""
-    from devmind.checkpointing import bundle, folders, milestones
+    """Read the manifest of a generation, and the config of a milestone."""
+    from devmind.checkpointing import generations, milestones
     from devmind.errors import DevmindError
 
-    for name in (bundle.STATE, folders.CHECKSUMS, "config.json"):
+    for name in (generations.MANIFEST, "config.json"):
         (folder / name).write_bytes(data)
-    for read in (bundle._content, folders._read_checksums, lambda home: milestones._config(home / "config.json")):
+    for read in (generations.read_manifest, lambda home: milestones._config(home / "config.json")):
         try:
             read(folder)
         except DevmindError:
@@ -370,7 +370,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "devmind.acting.standing": ("agent results",),
     "devmind.agent.saving": ("agent config", "agent weights", "agent checksums"),
     "devmind.agent.vocabulary": ("vocabulary",),
-    "devmind.checkpointing.bundle": ("saved",),
+    "devmind.checkpointing.generations": ("saved",),
     "devmind.checkpointing.folders": ("saved",),
     "devmind.checkpointing.milestones": ("saved",),
     "devmind.config": ("yaml", "study"),

@@ -19,6 +19,7 @@ import torch
 from devmind.acting import Actor
 from devmind.acting.recall import OwnMemories, keys_of
 from devmind.agent.agent import Agent
+from devmind.config import CheckpointConfig
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -178,7 +179,7 @@ class Sleeper:
         """The copy after a night, valid until the next one; the night runs in a temporary folder."""
         self.copy.load_state_dict(self.awake.state_dict())
         # A stopped night of an exam is never continued, so it is saved only at its end.
-        alone = {"loggers": (), "checkpoint_every_s": LONG_S}
+        alone = {"loggers": (), "checkpoint": CheckpointConfig(every=f"{LONG_S} s")}
         with tempfile.TemporaryDirectory(prefix="devmind-sleep-") as folder:
             apart = replace(context, out=Path(folder), config=context.config.model_copy(update=alone))
             slept = sleep(

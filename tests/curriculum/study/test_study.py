@@ -232,7 +232,7 @@ def test_study_killed_while_its_report_is_written_is_not_finished(made, monkeypa
 
 
 TWO = {"arms": {name: FILE["arms"][name] for name in ("staged", "newborn")}, "secondary": []}
-OFTEN = {"config": FILE["config"] | {"checkpoint_every_s": 0.001}}
+OFTEN = {"config": FILE["config"] | {"checkpoint": {"every": "1 step"}}}
 
 
 def test_killed_study_resumes_to_the_same_values(tmp_path, monkeypatch):

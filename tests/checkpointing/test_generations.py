@@ -1,4 +1,4 @@
-"""Save then load is the identity, any damage is reported, and `newest` and `retire` keep the last good bundle."""
+"""Save then load is the identity, any damage is reported, and `newest` and `retire` keep the last good generation."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devmind.checkpointing import bundle
-from devmind.checkpointing.bundle import load, newest, retire, save
-from devmind.checkpointing.folders import verify
+from devmind.checkpointing import generations
+from devmind.checkpointing.engine import save
+from devmind.checkpointing.generations import load, name_of, newest, retire, verify
 from devmind.checkpointing.nested import join, split_tensors
 from devmind.errors import CheckpointError
 
@@ -144,16 +144,16 @@ def test_load_error_names_the_damage(tmp_path: Path) -> None:
     (folder / "tensors.safetensors").unlink()
     with pytest.raises(CheckpointError, match=r"'tensors.safetensors' is missing"):
         load(folder)
-    (folder / "checksums.json").unlink()
-    with pytest.raises(CheckpointError, match=r"no checksums.json"):
+    (folder / "manifest.json").unlink()
+    with pytest.raises(CheckpointError, match=r"no manifest.json"):
         load(folder)
 
 
 def test_load_of_a_newer_format_asks_for_an_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle, "FORMAT", 2)
+    monkeypatch.setattr(generations, "FORMAT", 3)
     folder = save(tmp_path / "b", SMALL)
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match=r"format 2, this devmind reads up to 1; update"):
+    with pytest.raises(CheckpointError, match=r"format 3, this devmind reads 2; use"):
         load(folder)
 
 
@@ -164,45 +164,51 @@ def damage(folder: Path) -> None:
 
 def test_newest_follows_the_order_of_saving_and_skips_damage(tmp_path: Path) -> None:
     assert newest(tmp_path / "none") is None
-    for name in ("step-10", "step-9", "again"):
-        save(tmp_path / name, SMALL)
+    for number in (9, 10, 100_000_000):
+        save(tmp_path / name_of(number), SMALL)
     for folder in tmp_path.iterdir():
         os.utime(folder, (0, 0))
-    assert newest(tmp_path) == tmp_path / "again"
-    damage(tmp_path / "again")
-    assert newest(tmp_path) == tmp_path / "step-9"
-    save(tmp_path / "step-10", {"replaced": True})
-    assert newest(tmp_path) == tmp_path / "step-10"
-    assert load(tmp_path / "step-10") == {"replaced": True}
+    assert newest(tmp_path) == tmp_path / "gen-100000000"
+    damage(tmp_path / "gen-100000000")
+    said: list[str] = []
+    assert newest(tmp_path, tell=said.append) == tmp_path / name_of(10)
+    assert "gen-100000000" in said[0]
+    assert f"Going on with {tmp_path / name_of(10)}" in said[0]
+    save(tmp_path / name_of(10), {"replaced": True})
+    assert load(newest(tmp_path)) == {"replaced": True}
 
 
-def test_newest_finds_the_old_bundle_after_a_kill_while_replacing(tmp_path: Path) -> None:
-    save(tmp_path / "last", SMALL)
-    (tmp_path / "last").rename(tmp_path / "last.replaced")
-    found = newest(tmp_path)
-    assert found is not None
-    assert same(load(found), SMALL)
-    save(tmp_path / "last", {"new": 1})
-    assert newest(tmp_path) == tmp_path / "last"
+def test_backup_stands_in_for_a_damaged_generation_and_for_a_lost_shelf(tmp_path: Path) -> None:
+    shelf, backup = tmp_path / "shelf", tmp_path / "backup"
+    for number in (1, 2):
+        for place in (shelf, backup):
+            save(place / name_of(number), SMALL)
+    assert newest(shelf, backup) == shelf / name_of(2)
+    damage(shelf / name_of(2))
+    assert newest(shelf, backup) == backup / name_of(2)
+    damage(backup / name_of(2))
+    assert newest(shelf, backup) == shelf / name_of(1)
+    shutil.rmtree(shelf)
+    assert newest(shelf, backup) == backup / name_of(1)
 
 
 def test_retire_keeps_the_newest_that_verify(tmp_path: Path) -> None:
     for i in range(5):
-        save(tmp_path / f"step-{i}", SMALL)
-    (tmp_path / "step-9.incomplete").mkdir()
-    damage(tmp_path / "step-4")
+        save(tmp_path / name_of(i), SMALL)
+    (tmp_path / "gen-00000009.incomplete").mkdir()
+    damage(tmp_path / name_of(4))
     gone = retire(tmp_path, keep=2)
-    assert sorted(path.name for path in gone) == ["step-0", "step-1", "step-9.incomplete"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-2", "step-3", "step-4"]
+    assert sorted(path.name for path in gone) == [name_of(0), name_of(1), "gen-00000009.incomplete"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name_of(2), name_of(3), name_of(4)]
 
 
 def test_retire_removes_nothing_while_too_few_verify(tmp_path: Path) -> None:
     for i in range(3):
-        save(tmp_path / f"step-{i}", SMALL)
-    damage(tmp_path / "step-2")
-    damage(tmp_path / "step-1")
+        save(tmp_path / name_of(i), SMALL)
+    damage(tmp_path / name_of(2))
+    damage(tmp_path / name_of(1))
     assert retire(tmp_path, keep=2) == []
-    assert newest(tmp_path) == tmp_path / "step-0"
+    assert newest(tmp_path) == tmp_path / name_of(0)
     with pytest.raises(CheckpointError, match="At least one"):
         retire(tmp_path, keep=0)
 
