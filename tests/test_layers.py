@@ -44,6 +44,7 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "run_exams",
         "side_by_side",
         "cluster",
+        "ranks",
         "untouched",
         "study",
     )

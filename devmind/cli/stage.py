@@ -182,6 +182,10 @@ def run(
     data: DataOption = None,
     out: OutOption = None,
     on: OnOption = None,
+    devices: Annotated[
+        int | None,
+        typer.Option("--devices", min=1, metavar="N", help="Teach one stage in N processes, one for each device."),
+    ] = None,
     ablate: Annotated[
         bool, typer.Option("--ablate", help="Also train a twin, for comparison; a finished run gets it.")
     ] = False,
@@ -203,11 +207,13 @@ def run(
             raise ConfigError(f"Name a stage to run, or '{ALL}': devmind stage run reflex; 'devmind stage show' lists.")
         existing(out, "--out")
         curriculum.resume(out, cut)
-    settings = run_config(config, minutes, sets, on)
+    settings = run_config(config, minutes, sets, on, devices)
     names = [plugins.find("stages", name).name for name in stages if name != ALL]
     found, sessions = data_folder(data), existing_files(experience, "--experience")
     inputs: dict[str, Any] = {"agent": agent, "data": found, "sessions": sessions, "command": uncut(ctx.obj)}
     if len(stages) > 1 or not names:
+        if settings.devices > 1:
+            raise ConfigError("--devices teaches one stage at a time; run the stages one after another.")
         curriculum.run([] if ALL in stages else names, settings, out, cut, ablate=ablate, **inputs)
     stage = names[0]
     from devmind.curriculum.finished import finished_run, identity, run_folder

@@ -56,7 +56,7 @@ def study(
         run = StudyRun(study_file, asked, folder, ctx.obj)
         frozen = run.freeze()
         if only is not None:
-            from devmind.curriculum.childhood import end_with_parent
+            from devmind.curriculum.ranks import end_with_parent
 
             if only not in asked:
                 raise ConfigError(f"--only {only} is none of the study's seeds, {seeds}; give one of them.")

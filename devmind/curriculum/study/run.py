@@ -21,12 +21,12 @@ from devmind import bounds
 from devmind.agent.agent import Agent
 from devmind.checkpointing.files import make_folder, sha256, write_atomically
 from devmind.curriculum.ablation import fresh_parts
-from devmind.curriculum.childhood import ENDS
 from devmind.curriculum.cluster import HERE, Cluster
 from devmind.curriculum.finished import RunResult
 from devmind.curriculum.pinned import versions
 from devmind.curriculum.plan import LessonPlan
 from devmind.curriculum.progress import say
+from devmind.curriculum.ranks import ENDS
 from devmind.curriculum.results import commit
 from devmind.curriculum.runner import in_order
 from devmind.curriculum.stage import Lesson, Stage
