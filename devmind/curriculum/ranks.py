@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ ENDS = "DEVMIND_ENDS_WITH_STDIN"
 """Environment variable of a process that must not outlive the one that started it."""
 PATIENCE = timedelta(days=30)
 """Others wait while rank 0 examines, however long that takes; a process that ends is noticed at once."""
+ENDING_S = 10.0
 _waiting: list[dist.ProcessGroup] = []
 
 
@@ -86,6 +87,10 @@ def joined(devices: int, folder: Path) -> Iterator[None]:
             "Another process of this training has ended, so it cannot go on; what was saved stays, and the same "
             f"command continues from there. What it said: {folder / 'ranks'}."
         ) from error
+    else:
+        for one in begun:  # they have been told of the end
+            with suppress(subprocess.TimeoutExpired):
+                one.wait(ENDING_S)
     finally:
         _waiting.clear()
         if dist.is_initialized():
