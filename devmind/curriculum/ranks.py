@@ -68,15 +68,15 @@ def joined(devices: int, folder: Path) -> Iterator[None]:
     Raises:
         CheckpointError: one of the processes has ended.
     """
-    told, begun = _told_by_torchrun(), list[subprocess.Popen[bytes]]()
-    if _waiting or (devices == 1 and not told):
+    by_torchrun, begun = _is_by_torchrun(), list[subprocess.Popen[bytes]]()
+    if _waiting or (devices == 1 and not by_torchrun):
         yield
         return
-    if devices > 1 and told and STORE not in os.environ:
+    if devices > 1 and by_torchrun and STORE not in os.environ:
         raise ConfigError("torchrun says how many processes there are; leave out --devices.")
     before = dict(os.environ)
     try:
-        if not told:
+        if not by_torchrun:
             begun += _begin(devices, folder)
         _join()
         yield
@@ -103,7 +103,7 @@ def joined(devices: int, folder: Path) -> Iterator[None]:
             del os.environ[name]
 
 
-def _told_by_torchrun() -> bool:
+def _is_by_torchrun() -> bool:
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
