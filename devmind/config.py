@@ -102,6 +102,16 @@ class RunConfig(Section):
     )
     checkpoint: CheckpointConfig = CheckpointConfig()
     loggers: tuple[Literal["csv", "tensorboard", "wandb"], ...] = Field(("csv",), description="Lightning loggers")
+    devices: int = Field(
+        1, ge=1, le=64,
+        description="processes that teach together on this machine, one for each device; a step's batch is as many "
+        "times as large",
+    )  # fmt: skip
+    on: str = Field(
+        "here",
+        pattern="^(here|ray(:.+)?)$",
+        description="where exams are held: 'here', 'ray' (a Ray cluster begun on this machine) or 'ray:ADDRESS'",
+    )
     attempts: int = Field(
         1,
         ge=1,

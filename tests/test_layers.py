@@ -43,6 +43,8 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "night",
         "run_exams",
         "side_by_side",
+        "cluster",
+        "ranks",
         "untouched",
         "study",
     )

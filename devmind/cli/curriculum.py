@@ -55,7 +55,7 @@ def resume(out: Path, cut: bool) -> NoReturn:
 def exam(out: Path) -> NoReturn:
     """Examine the last agent of a childhood, in half precision and in all stages."""
     show.print_loading()
-    from devmind.curriculum.childhood import end_with_parent
+    from devmind.curriculum.ranks import end_with_parent
     from devmind.curriculum.runner import examine_childhood
 
     end_with_parent()

@@ -97,6 +97,10 @@ DataOption = Annotated[
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Where the run is written; else a folder in ./checkpoints.")
 ]
+OnOption = Annotated[
+    str | None,
+    typer.Option("--on", metavar="ray[:ADDRESS]", help="Hold exams, or run a study's seeds, on a Ray cluster."),
+]
 CutOption = Annotated[
     bool, typer.Option("--cut", help="End the stopped lesson where it is, and continue with the next one.")
 ]

@@ -33,6 +33,8 @@ def run_config(
     name: str | None = None,
     minutes: float | None = None,
     sets: Sequence[str] | None = None,
+    on: str | None = None,
+    devices: int | None = None,
 ) -> RunConfig:
     """The configuration of a run; by default that of size nursery.
 
@@ -43,7 +45,8 @@ def run_config(
     check_minutes(minutes)
     from devmind.config import load
 
-    config = load(name or "nursery", {} if minutes is None else {"minutes": minutes}, sets or ())
+    typed = {key: value for key, value in (("minutes", minutes), ("on", on), ("devices", devices)) if value is not None}
+    config = load(name or "nursery", typed, sets or ())
     existing_files([Path(file) for file in config.text.files or ()], "text.files")
     may_ask_hub(config.trunk.pretrained)
     return config

@@ -19,6 +19,7 @@ from devmind.cli.options import (
     ConfigOption,
     CutOption,
     DataOption,
+    OnOption,
     OutOption,
     SetOption,
 )
@@ -180,6 +181,11 @@ def run(
     ] = None,
     data: DataOption = None,
     out: OutOption = None,
+    on: OnOption = None,
+    devices: Annotated[
+        int | None,
+        typer.Option("--devices", min=1, metavar="N", help="Teach one stage in N processes, one for each device."),
+    ] = None,
     ablate: Annotated[
         bool, typer.Option("--ablate", help="Also train a twin, for comparison; a finished run gets it.")
     ] = False,
@@ -201,11 +207,13 @@ def run(
             raise ConfigError(f"Name a stage to run, or '{ALL}': devmind stage run reflex; 'devmind stage show' lists.")
         existing(out, "--out")
         curriculum.resume(out, cut)
-    settings = run_config(config, minutes, sets)
+    settings = run_config(config, minutes, sets, on, devices)
     names = [plugins.find("stages", name).name for name in stages if name != ALL]
     found, sessions = data_folder(data), existing_files(experience, "--experience")
     inputs: dict[str, Any] = {"agent": agent, "data": found, "sessions": sessions, "command": uncut(ctx.obj)}
     if len(stages) > 1 or not names:
+        if settings.devices > 1:
+            raise ConfigError("--devices teaches one stage at a time; run the stages one after another.")
         curriculum.run([] if ALL in stages else names, settings, out, cut, ablate=ablate, **inputs)
     stage = names[0]
     from devmind.curriculum.finished import finished_run, identity, run_folder
@@ -248,6 +256,7 @@ def exam(
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the scores to this file.")
     ] = None,
     sets: SetOption = None,
+    on: OnOption = None,
     through: Annotated[
         str | None,
         typer.Option("--through", metavar="life", help="Hold it with the live loop, in rooms on a virtual clock."),
@@ -273,7 +282,7 @@ def exam(
     data = data_folder(data)
     writable_file(json_file, "--json")
     folder = agent_folder(agent)
-    settings = run_config(_size_of(folder), sets=sets)
+    settings = run_config(_size_of(folder), sets=sets, on=on)
     show.print_loading()
     if through:
         from devmind.cli.through import exam_through_life

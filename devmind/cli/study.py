@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import show
-from devmind.cli.options import OutOption
+from devmind.cli.options import OnOption, OutOption
 from devmind.cli.settings import resumable
 from devmind.errors import ConfigError
 
@@ -30,6 +30,7 @@ def study(
     ] = "100-109",
     jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="How many seeds run at a time.")] = 1,
     out: OutOption = None,
+    on: OnOption = None,
     only: Annotated[
         int | None, typer.Option("--only", min=0, metavar="SEED", help="Make the runs of this seed, and no report.")
     ] = None,
@@ -48,13 +49,14 @@ def study(
     folder = out or Path("checkpoints") / f"study-{study_file.name}"
     with resumable(ctx.obj):
         show.print_loading()
+        from devmind.curriculum.cluster import HERE
         from devmind.curriculum.study.gathering import GATHERED, PAGE, close
         from devmind.curriculum.study.run import StudyRun
 
         run = StudyRun(study_file, asked, folder, ctx.obj)
         frozen = run.freeze()
         if only is not None:
-            from devmind.curriculum.childhood import end_with_parent
+            from devmind.curriculum.ranks import end_with_parent
 
             if only not in asked:
                 raise ConfigError(f"--only {only} is none of the study's seeds, {seeds}; give one of them.")
@@ -65,7 +67,7 @@ def study(
         if (folder / GATHERED).is_file():
             show.line("This study had finished; nothing was done. Give another --out to run it anew.")
         else:
-            run.run(jobs)
+            run.run(jobs, on or HERE)
         report = close(run)
     _print_report(report)
     show.path("report", folder / PAGE)

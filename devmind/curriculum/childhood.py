@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from devmind.curriculum.examining import Examined
 from devmind.curriculum.finished import RunResult
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import say
+from devmind.curriculum.ranks import ENDS
 from devmind.curriculum.results import added_s
 from devmind.curriculum.run_exams import run_exams
 from devmind.curriculum.start import load_stage, make_context
@@ -134,19 +134,3 @@ def _in_new_process(out: Path) -> None:
             f"The exams of the last milestone ended with exit code {code} and no verdict; the same command continues "
             "with the remaining ones."
         )
-
-
-ENDS = "DEVMIND_ENDS_WITH_STDIN"
-"""Environment variable of a process that must not outlive the one that started it."""
-
-
-def end_with_parent() -> None:
-    """If the process was started with `ENDS`, end it when stdin ends, a pipe to which nobody writes."""
-    if os.environ.get(ENDS):
-        threading.Thread(target=_wait_for_the_end, daemon=True).start()
-
-
-def _wait_for_the_end() -> None:
-    while os.read(0, 1024):  # not sys.stdin, whose lock a thread must not hold when the interpreter ends
-        pass
-    os._exit(130)

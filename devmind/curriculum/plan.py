@@ -148,25 +148,21 @@ class LessonPlan:
         scores: Mapping[str, float] | None = None,
         cut: bool = False,
         until: int | None = None,
+        shared: bool = False,
     ) -> LessonResult:
         """Teach a lesson as planned, and note its result.
 
         Args:
-            resume, scores, cut, until: as of `LessonRun`.
+            resume, scores, cut, until, shared: as of `LessonRun`.
 
         Raises:
             Interrupted, ConfigError, CheckpointError: as `LessonRun`.
         """
-        at = [other.name for other in self.lessons].index(lesson.name)
-        before, left, steps = self.lessons[:at], self.lessons[at + 1 :], self.steps[lesson.name]
-        every, begin = self.every.get(lesson.name, lesson.rehearsal_every), self.rehearsed(lesson, agent)
-        rehearsal = rehearsals(lesson, before, self.earlier, agent, self.context, self.kept, begin)
-        rehearses = [one.lesson.name for one in rehearsal] if every else []
+        run = self.prepare(lesson, agent, resume, scores, until, shared)
+        left, steps = self.lessons[1 + [one.name for one in self.lessons].index(lesson.name) :], self.steps[lesson.name]
+        rehearses = [one.lesson.name for one in run.rehearsal] if self._every(lesson) else []
         self.journal.write("begun", lesson=lesson.name, steps=steps, rehearses=rehearses)
-        taught = LessonRun(
-            lesson, steps, agent, self.context, self.journal,
-            attempt=self.attempt, rehearsal=rehearsal, every=every, resume=resume, scores=scores, until=until,
-        ).run(cut)  # fmt: skip
+        taught = run.run(cut)
         self.journal.write(
             "lesson_done",
             lesson=lesson.name,
@@ -186,6 +182,27 @@ class LessonPlan:
         was = resume or {"update": 0, "seconds": 0.0}
         self.correct_forecast(lesson.name, taught.steps - was["update"], taught.seconds - was["seconds"], left)
         return taught
+
+    def prepare(
+        self,
+        lesson: Lesson,
+        agent: Agent,
+        resume: Mapping[str, Any] | None,
+        scores: Mapping[str, float] | None = None,
+        until: int | None = None,
+        shared: bool = False,
+    ) -> LessonRun:
+        """A lesson as planned, ready to be taught."""
+        before = self.lessons[: [one.name for one in self.lessons].index(lesson.name)]
+        begin = self.rehearsed(lesson, agent)
+        return LessonRun(
+            lesson, self.steps[lesson.name], agent, self.context, self.journal, attempt=self.attempt,
+            rehearsal=rehearsals(lesson, before, self.earlier, agent, self.context, self.kept, begin),
+            every=self._every(lesson), resume=resume, scores=scores, until=until, shared=shared,
+        )  # fmt: skip
+
+    def _every(self, lesson: Lesson) -> int:
+        return self.every.get(lesson.name, lesson.rehearsal_every)
 
     def correct_forecast(self, lesson: str, steps: int, seconds: float, left: Sequence[Lesson]) -> None:
         """Correct the forecast by a lesson's time in this process, and print the forecast for the lessons in `left`."""

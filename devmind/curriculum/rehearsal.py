@@ -13,9 +13,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from devmind.agent.agent import Agent
@@ -94,25 +95,40 @@ class Mixed(Batches):
 
 
 def mix_rehearsal(
-    lesson: Lesson, learner: Learner, context: Context, steps: int, rehearsal: Sequence[Rehearsal], every: int
+    lesson: Lesson,
+    learner: Learner,
+    context: Context,
+    steps: int,
+    rehearsal: Sequence[Rehearsal],
+    every: int,
+    of: tuple[int, int] = (0, 1),
 ) -> Batches:
     """The batches of `steps` own steps of a lesson, mixed with those of `rehearsal`.
 
     Args:
         every: one of so many batches is a rehearsal; 0: none.
+        of: number of the process, and how many of them take every batch of the lesson in turn.
 
     Raises:
         ConfigError: the lesson makes another number of batches than it has steps, so it would end early.
     """
-    own = lesson.make_batches(learner.agent, context, steps)
-    if len(own) != steps:
+    rank, world = of
+    own = lesson.make_batches(learner.agent, context, steps * world)
+    if len(own) != steps * world:
         raise ConfigError(
-            f"The lesson '{lesson.name}' makes {len(own)} batches for {steps} steps; let its make_batches give "
+            f"The lesson '{lesson.name}' makes {len(own)} batches for {steps * world} steps; let its make_batches give "
             "Batches(make, steps) with the steps that it is given."
         )
+    own.steps = steps
+    for batches in {id(one): one for one in (own, *(other.batches for other in rehearsal))}.values():
+        batches.make = partial(_make_every, batches.make, rank, world) if world > 1 else batches.make
     if not (rehearsal and every):
         return own
     return Mixed(own, rehearsal, max(2, every))
+
+
+def _make_every(make: Callable[[int], Any], rank: int, world: int, update: int) -> Any:
+    return make(update * world + rank)
 
 
 def rehearsals(

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import torch
@@ -24,6 +26,7 @@ from devmind.agent.device import place
 from devmind.agent.threads import stepping_threads
 from devmind.checkpointing.lock import LOCK, lock_folder
 from devmind.config import TRIAL_SIZES
+from devmind.curriculum.cluster import HERE, Cluster
 from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.examining import examine_skill, pick_skills
 from devmind.curriculum.progress import ExamsProgress, Rolled, RolloutClock, say
@@ -103,7 +106,7 @@ def hold_all(
     dues: Sequence[ExamTask], agent: Agent, context: Context, begins: Callable[[ExamTask], None] = announce
 ) -> Iterator[tuple[ExamTask, ExamResult]]:
     """Hold exams on as many cores as the calling block has threads and memory has room for, and give each when it ends,
-    in any order.
+    in any order; or on a cluster, if the configuration says so (`on`).
 
     At size tiny, where an exam takes less time than the start of a process, and on an accelerator, which processes
     would share, one after another in this process.
@@ -114,6 +117,10 @@ def hold_all(
     Raises:
         ExamError: a worker process ended without a result.
     """
+    if context.config.on != HERE:
+        with closing(Cluster(context.config.on, WORKER)) as cluster:
+            yield from hold_on(cluster, dues, agent, context, begins)
+        return
     workers = min(torch.get_num_threads(), len(dues), MOST, int((_memory_gb() - REST_GB) / WORKER_GB))
     if workers < 2 or context.config.size in TRIAL_SIZES or torch.device(context.device).type != "cpu":
         for due in dues:
@@ -162,29 +169,17 @@ def hold_in(
     workers: int, dues: Sequence[ExamTask], agent: Agent, context: Context, begins: Callable[[ExamTask], None]
 ) -> Iterator[tuple[ExamTask, ExamResult]]:
     """`hold_all` in that many worker processes, which end with the iterator, and with this process."""
-    from loky import FIRST_COMPLETED, BrokenProcessPool, Future, ProcessPoolExecutor, wait
+    from loky import BrokenProcessPool, ProcessPoolExecutor
 
-    left, running, peaks_mb = list(dues), dict[Future, ExamTask](), dict[int, float]()
     with exam_folder() as folder, ExamsProgress() as progress:
         agent.save_pretrained(folder)
         pool = ProcessPoolExecutor(
             workers, initializer=_begin, initargs=(folder, context, os.getpid(), progress.every_s), env=WORKER
         )
         try:
-            while left or running:
-                while left and len(running) < workers:
-                    begins(due := left.pop(0))
-                    running[pool.submit(_hold, due)] = due
-                done = wait(running, timeout=progress.every_s, return_when=FIRST_COMPLETED).done
-                for due in running.values():
-                    if (rolled := _read(folder, due)) is not None:
-                        progress.show(due.skill, rolled)
-                for ended in done:
-                    due = running.pop(ended)
-                    progress.ended(due.skill)
-                    worker, held = ended.result()
-                    peaks_mb[worker] = held.peak_memory_mb
-                    yield due, held._replace(peak_memory_mb=peak_memory_mb() + sum(peaks_mb.values()))
+            yield from _take_turns(
+                workers, dues, begins, partial(pool.submit, _hold), Future.result, progress, partial(_read, folder)
+            )
         except BrokenProcessPool as error:
             raise ExamError(
                 f"A process that held exams of stage '{dues[0].stage.name}' ended without a result; perhaps there was "
@@ -192,6 +187,51 @@ def hold_in(
             ) from error
         finally:
             pool.shutdown(kill_workers=True)
+
+
+def hold_on(
+    cluster: Cluster, dues: Sequence[ExamTask], agent: Agent, context: Context, begins: Callable[[ExamTask], None]
+) -> Iterator[tuple[ExamTask, ExamResult]]:
+    """`hold_all` on the machines of a cluster, which is given the agent's saved files."""
+    with exam_folder() as folder, ExamsProgress() as progress:
+        agent.save_pretrained(folder)
+        files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and path.name != LOCK}
+    given = cluster.put((agent.sha256(), files, context))
+    submit = partial(cluster.submit, _hold_there, given)
+    with ExamsProgress() as progress:
+        yield from _take_turns(cluster.slots, dues, begins, submit, cluster.result, progress, lambda due: None)
+
+
+def _take_turns(
+    at_once: int,
+    dues: Sequence[ExamTask],
+    begins: Callable[[ExamTask], None],
+    submit: Callable[[ExamTask], Future[Any]],
+    result: Callable[[Future[Any]], tuple[str, ExamResult]],
+    progress: ExamsProgress,
+    read: Callable[[ExamTask], Rolled | None],
+) -> Iterator[tuple[ExamTask, ExamResult]]:
+    """Submit `at_once` exams and a further one whenever one has ended, in other processes.
+
+    Args:
+        result: gives the name of the process, and the result.
+        read: how far the rollouts of a running exam are, if that is known.
+    """
+    left, running, peaks_mb = list(dues), dict[Future[Any], ExamTask](), dict[str, float]()
+    while left or running:
+        while left and len(running) < at_once:
+            begins(due := left.pop(0))
+            running[submit(due)] = due
+        done = wait(running, timeout=progress.every_s, return_when=FIRST_COMPLETED).done
+        for due in running.values():
+            if (rolled := read(due)) is not None:
+                progress.show(due.skill, rolled)
+        for ended in done:
+            due = running.pop(ended)
+            progress.ended(due.skill)
+            worker, held = result(ended)
+            peaks_mb[worker] = held.peak_memory_mb
+            yield due, held._replace(peak_memory_mb=peak_memory_mb() + sum(peaks_mb.values()))
 
 
 # -- in a worker process
@@ -212,9 +252,9 @@ def _end_with(parent: int) -> None:
     os._exit(130)
 
 
-def _hold(due: ExamTask) -> tuple[int, ExamResult]:
+def _hold(due: ExamTask) -> tuple[str, ExamResult]:
     agent, context, folder, every_s = _given[0]
-    return os.getpid(), hold(due, agent, context, RolloutClock(partial(_write, folder, due), every_s))
+    return str(os.getpid()), hold(due, agent, context, RolloutClock(partial(_write, folder, due), every_s))
 
 
 def _write(folder: Path, due: ExamTask, rolled: Rolled) -> None:
@@ -229,3 +269,19 @@ def _read(folder: Path, due: ExamTask) -> Rolled | None:
 
 def _progress_file(folder: Path, due: ExamTask) -> Path:
     return folder / f"{quote(f'{due.stage.name} {due.skill}', safe='')}.progress"
+
+
+# -- on a machine of a cluster
+
+_agents: dict[str, Agent] = {}
+
+
+def _hold_there(given: tuple[str, Mapping[str, bytes], Context], due: ExamTask) -> tuple[str, ExamResult]:
+    sha256, files, context = given
+    with exam_folder() as folder:
+        if sha256 not in _agents:
+            for name, content in files.items():
+                (folder / name).write_bytes(content)
+            _agents.clear()
+            _agents[sha256] = place(Agent.from_pretrained(folder), context.device)
+        return f"{socket.gethostname()} {os.getpid()}", hold(due, _agents[sha256], replace(context, out=folder))

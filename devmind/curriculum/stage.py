@@ -182,12 +182,16 @@ class Learner(ABC):
             code that teaches in rounds. A learner that prepares the agent in `begin` must do so in the first round
             only, because it would undo what was learned. If a failed stage is taught again, its learners prepare the
             agent anew, because the parts that its lessons build on have changed.
+        backward: computes gradients from a loss; where several processes learn together, also averages them.
+        distributes: whether several processes may learn together: `update` calls `backward` once, whatever the batch.
         mixes: whether `update` also takes a `Rehearsed` batch. If not, a run that has something to rehearse is refused.
     """
 
     mixes: ClassVar[bool] = False
+    distributes: bool = False
 
     def __init__(self, agent: Agent, *, seed: int, trains: Sequence[str]) -> None:
+        self.backward: Callable[[Tensor], object] = lambda loss: loss.backward()
         self.agent, self.seed, self.trains, self.steps = agent, seed, names_in("What a learner `trains`", trains), 0
         self.again = False
 

@@ -19,12 +19,14 @@ from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.agent.saving import CHECKSUMS, seal
 from devmind.agent.threads import training_threads
+from devmind.checkpointing.engine import save
 from devmind.checkpointing.files import make_folder, sha256, write_atomically
 from devmind.checkpointing.generations import is_whole, number_of, on_shelf, read_manifest
 from devmind.checkpointing.generations import load as load_state
 from devmind.checkpointing.lock import lock_folder
 from devmind.config import RunConfig, validate
 from devmind.config import load as load_config
+from devmind.curriculum import ranks
 from devmind.curriculum import results as made
 from devmind.curriculum.ablation import Control, compare_twin, differences, fresh_parts, identity_trunk
 from devmind.curriculum.exam import Exam
@@ -50,6 +52,9 @@ from devmind.curriculum.untouched import find_untouched
 from devmind.errors import CheckpointError, ConfigError
 from devmind.report.page import render
 from devmind.report.results import Untouched
+
+HANDED_OVER = "ranks/lesson"
+"""The position that other ranks begin a lesson with; the folder of a run is shared by all its machines."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +118,13 @@ class StageRun:
         """Do the whole run; safe to call again on a folder that holds a run of the same settings."""
         if done := finished_run(self.out, self._identity(), self.ablate):
             return done
-        with lock_folder(self.out):
-            return self._run()
+        with ranks.joined(self.config.devices, self.out):
+            if ranks.rank():
+                return self._follow()
+            with lock_folder(self.out):
+                found = self._run()
+            ranks.send({})
+            return found
 
     def _run(self) -> RunResult:
         # Checked again: the process that held the folder may have finished the run meanwhile.
@@ -123,7 +133,7 @@ class StageRun:
         start = self.journal.last("start")
         if self.cut:
             self._check_cut()
-        threads = self.config.threads or recorded_threads(self.journal) or self.threads
+        threads = self.config.threads or recorded_threads(self.journal) or self.threads or ranks.threads()
         with self._noting_a_stop(), training_threads(threads):
             say(f"{'loading' if start else 'making'} the agent")
             agent = self._resume() if start else self._begin()
@@ -301,8 +311,33 @@ class StageRun:
                 continue
             resume = saved if saved and saved["lesson"] == lesson.name else None
             say(f"lesson {lesson.name}, {number + 1} of {len(lessons)}")
-            plan.teach(lesson, agent, resume, self.scores, cut=lesson.name == cut)
+            is_cut = lesson.name == cut
+            shared = not is_cut and self._hand_over(lesson, agent, attempt, resume)
+            plan.teach(lesson, agent, resume, self.scores, is_cut, shared=shared)
             self._glimpse(lesson, agent)
+
+    def _hand_over(self, lesson: Lesson, agent: Agent, attempt: int, resume: dict[str, Any] | None) -> bool:
+        """Let other ranks teach the lesson too, from the same position; False if there are none, or it cannot be."""
+        if ranks.world() == 1 or self.is_twin or not lesson.make_learner(agent, self.context).distributes:
+            return False
+        save(self.out / HANDED_OVER, {"agent": agent.state_dict(), "resume": resume})
+        ranks.send({"lesson": lesson.name, "attempt": attempt, "threads": torch.get_num_threads()})
+        return True
+
+    def _follow(self) -> RunResult:
+        """As another rank than 0: teach every lesson that rank 0 hands over, and write nothing."""
+        while job := ranks.receive():
+            given = load_state(self.out / HANDED_OVER)
+            agent = place(Agent.from_pretrained(self.out / "start"), self.context.device)
+            agent.load_state_dict(given["agent"])
+            lessons = list(self.stage.lessons(self.context))
+            lesson = next(one for one in lessons if one.name == job["lesson"])
+            plan = LessonPlan(
+                self.stage.name, lessons, self._earlier(agent), self.context, self.journal, job["attempt"]
+            )
+            with training_threads(job["threads"]):
+                plan.prepare(lesson, agent, given["resume"], shared=True).follow()
+        return result(self.stage.name, self.out, self.journal.last("finished") or {})
 
     def _settle(self, plan: LessonPlan, left: Sequence[Lesson], saved: dict[str, Any] | None) -> None:
         """Settle steps and rehearsals, and print the forecast of their time, before the first step."""

@@ -19,6 +19,7 @@ import torch
 from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
+from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor
 
 from devmind.agent.agent import Agent
@@ -26,6 +27,7 @@ from devmind.agent.device import pick_device, place, trainer_device
 from devmind.checkpointing import generations
 from devmind.checkpointing.engine import Every, Saved, SavingEngine
 from devmind.checkpointing.lock import lock_folder
+from devmind.curriculum import ranks
 from devmind.curriculum.finished import shelves
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import pinned_settings
@@ -101,6 +103,8 @@ class LessonModule(LightningModule):
         """
         self._came_training = self.agent.training
         self.agent.train()
+        if isinstance(self.trainer.strategy, DDPStrategy):
+            self.learner.backward = self.manual_backward
         self.learner.begin(self.updates)
         if self._state is not None:
             self.learner.load_state_dict(self._state)
@@ -108,6 +112,7 @@ class LessonModule(LightningModule):
     def on_fit_end(self) -> None:
         """The lesson has ended or was stopped: the agent returns to its earlier mode."""
         self.learner.end()
+        self.learner.backward = lambda loss: loss.backward()
         self.agent.train(self._came_training)
 
     def configure_optimizers(self) -> None:
@@ -118,7 +123,8 @@ class LessonModule(LightningModule):
         # The class's name is part of the seed, so a renamed learner draws other numbers.
         name = type(self.learner).__name__
         path = ("rehearsal", self.updates) if isinstance(batch, Rehearsed) else (self.steps,)
-        torch.manual_seed(derive_seed(self.learner.seed, name, *path))
+        others = ("rank", ranks.rank()) if ranks.rank() else ()
+        torch.manual_seed(derive_seed(self.learner.seed, name, *path, *others))
 
     def training_step(self, batch: Any, batch_idx: int) -> None:
         """Make one update, and log its scalars."""
@@ -144,10 +150,15 @@ class LessonModule(LightningModule):
 
 
 class Stoppable(Callback):
-    """Lets SIGTERM or Ctrl-C stop a fit after its current step; then `stopped_by` is the signal's number."""
+    """Lets SIGTERM or Ctrl-C stop a fit after its current step; then `stopped_by` is the signal's number.
 
-    def __init__(self) -> None:
+    Args:
+        shared: other ranks make the same steps, and stop with this one.
+    """
+
+    def __init__(self, shared: bool = False) -> None:
         self.stopped_by: int | None = None
+        self.shared = shared
         self._handlers: dict[int, Any] = {}
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
@@ -169,6 +180,8 @@ class Stoppable(Callback):
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """After each step."""
+        if self.shared:
+            self.stopped_by = ranks.most(self.stopped_by or 0) or None
         if self.stopped_by:
             trainer.should_stop = True
 
@@ -183,6 +196,7 @@ class LessonRun(Stoppable):
         resume: the position in this lesson to continue from.
         scores: of the latest exams, for the bar.
         until: end it after this own step; it counts as cut.
+        shared: all ranks teach it (`devmind.curriculum.ranks`), each with batches of its own; only rank 0 writes.
     """
 
     def __init__(
@@ -199,8 +213,9 @@ class LessonRun(Stoppable):
         resume: Mapping[str, Any] | None = None,
         scores: Mapping[str, float] | None = None,
         until: int | None = None,
+        shared: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(shared)
         self.lesson, self.context, self.journal, self.attempt = lesson, context, journal, attempt
         self.until = steps if until is None else until
         self.rehearsal, self.watch, self.pinned = list(rehearsal), Stopwatch(), pinned_settings(journal)
@@ -208,7 +223,8 @@ class LessonRun(Stoppable):
         learner = lesson.make_learner(agent, context)
         learner.steps = steps
         every = lesson.rehearsal_every if every is None else every
-        batches = mix_rehearsal(lesson, learner, context, steps, rehearsal, every)
+        of = (ranks.rank(), ranks.world()) if shared else (0, 1)
+        batches = mix_rehearsal(lesson, learner, context, steps, rehearsal, every, of)
         if resume:
             self.module = self._resumed(resume, learner, batches)
         else:
@@ -245,7 +261,7 @@ class LessonRun(Stoppable):
         if left and not cut:
             with self.progress, self.watch.watching(module.agent), self.engine:
                 loggers = _loggers(self.context, self.lesson.name)
-                fit(module, TimedBatches(batches, self.watch), self.context, [self], left, loggers)
+                fit(module, TimedBatches(batches, self.watch), self.context, [self], left, loggers, self.shared)
                 busy = self.engine.busy()
             self.seconds = time.monotonic() - self._began_s
         self._say_saved()
@@ -264,6 +280,18 @@ class LessonRun(Stoppable):
             trained_by(module.learner),
             busy,
         )
+
+    def follow(self) -> None:
+        """Teach what is left of it beside rank 0, which alone writes.
+
+        Raises:
+            Interrupted: rank 0 was asked to stop.
+        """
+        left = len(self.module.batches) - self.module.updates
+        stop, batches = Stoppable(shared=True), TimedBatches(self.module.batches, self.watch)
+        fit(self.module, batches, self.context, [stop], left, [], shared=True)
+        if stop.stopped_by:
+            raise Interrupted(stop.stopped_by)
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
         """Begin to count the time."""
@@ -407,8 +435,9 @@ def fit(
     callbacks: list[Callback],
     updates: int,
     loggers: list[Logger],
+    shared: bool = False,
 ) -> None:
-    """Learn from `updates` batches of `data` with a new Trainer."""
+    """Learn from `updates` batches of `data` with a new Trainer; `shared`: all ranks do, and average gradients."""
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     device = pick_device(context.device)
     with warnings.catch_warnings():
@@ -424,7 +453,7 @@ def fit(
             enable_model_summary=False,
             log_every_n_steps=10,
             use_distributed_sampler=False,
-            **trainer_device(device),  # type: ignore[arg-type]
+            **(_all_devices(device) if shared else trainer_device(device)),  # type: ignore[arg-type]
         )
         try:
             trainer.fit(module, train_dataloaders=data)
@@ -433,6 +462,14 @@ def fit(
         finally:
             data.close()
     place(module.agent, device)  # Lightning moves its module back to the CPU
+
+
+def _all_devices(device: torch.device) -> dict[str, object]:
+    """Arguments of the Trainer for one process a device. A lesson uses some of the agent's parts, so most get no
+    gradient."""
+    nodes = ranks.world() // ranks.local()
+    strategy = DDPStrategy(find_unused_parameters=True)
+    return trainer_device(device) | {"devices": ranks.local(), "num_nodes": nodes, "strategy": strategy}
 
 
 def _loggers(context: Context, lesson: str) -> list[Logger]:

@@ -146,6 +146,11 @@ class GradientLearner(Learner):
         self._optimizer: torch.optim.Optimizer | None = None
         self._clipped: list[nn.Parameter] = []
 
+    @property
+    def distributes(self) -> bool:  # type: ignore[override]
+        """Whether a class has no update of its own, which may go down several losses or none."""
+        return type(self).update is GradientLearner.update
+
     def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Names and parameters that this lesson changes."""
         for name, parameter in self.agent.named_parameters():
@@ -212,7 +217,7 @@ class GradientLearner(Learner):
         self.optimizer.zero_grad()
         # The Trainer's autocast is meant for forward passes.
         with torch.autocast(loss.device.type, enabled=False):
-            loss.backward()
+            self.backward(loss)
         self.step_down()
 
     def step_down(self) -> None:

@@ -6,23 +6,27 @@ import hashlib
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import as_completed
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from devmind import bounds
 from devmind.agent.agent import Agent
-from devmind.checkpointing.files import make_folder, write_atomically
+from devmind.checkpointing.files import make_folder, sha256, write_atomically
 from devmind.curriculum.ablation import fresh_parts
-from devmind.curriculum.childhood import ENDS
+from devmind.curriculum.cluster import HERE, Cluster
 from devmind.curriculum.finished import RunResult
 from devmind.curriculum.pinned import versions
 from devmind.curriculum.plan import LessonPlan
 from devmind.curriculum.progress import say
+from devmind.curriculum.ranks import ENDS
 from devmind.curriculum.results import commit
 from devmind.curriculum.runner import in_order
 from devmind.curriculum.stage import Lesson, Stage
@@ -117,9 +121,16 @@ class StudyRun:
 
     # -- the runs
 
-    def run(self, jobs: int = 1) -> None:
-        """Make all runs that are missing, for `jobs` seeds at a time."""
+    def run(self, jobs: int = 1, on: str = HERE) -> None:
+        """Make all runs that are missing, for `jobs` seeds at a time, or on a cluster as many as it has cores.
+
+        Raises:
+            ExamError: a seed's process failed, or a machine of the cluster does not have the study's folder.
+        """
         self.freeze()
+        if on != HERE:
+            self._run_on(on)
+            return
         if jobs == 1:
             for seed in self.seeds:
                 self.run_seed(seed)
@@ -154,19 +165,19 @@ class StudyRun:
         run.leg = leg
         return run.run()
 
+    def _run_on(self, on: str) -> None:
+        frozen = sha256(self.out / FROZEN)
+        with closing(Cluster(on, {})) as cluster:
+            runs = [cluster.submit(_seed_there, self._command(seed), self.out.resolve(), frozen) for seed in self.seeds]
+            for done in as_completed(runs):
+                cluster.result(done)
+
     def _command(self, seed: int) -> list[str]:
         """The command that makes the runs of one seed in a new process."""
-        start = "from devmind.cli import main; main()"
-        return [
-            sys.executable,
-            "-c",
-            start,
-            *shlex.split(self.command)[1:],
-            "--out",
-            str(self.out),
-            "--only",
-            str(seed),
-        ]
+        start, typed = "from devmind.cli import main; main()", shlex.split(self.command)[1:]
+        at = {place for place, word in enumerate(typed) if word == "--on"}
+        here = [word for place, word in enumerate(typed) if not {place, place - 1} & at and word[:5] != "--on="]
+        return [sys.executable, "-c", start, *here, "--out", str(self.out.resolve()), "--only", str(seed)]
 
 
 def code_sha256(stages: Iterable[str]) -> str:
@@ -195,6 +206,16 @@ def _short(value: Any) -> str:
         return value[:12]
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _seed_there(command: Sequence[str], out: Path, frozen: str) -> None:
+    """On a machine of a cluster: make the runs of one seed, in the study's folder that all machines share."""
+    if not (out / FROZEN).is_file() or sha256(out / FROZEN) != frozen:
+        raise ExamError(
+            f"The machine {socket.gethostname()} does not have the study's folder {out}, in which its results would be "
+            "written; give --out a folder that all machines of the cluster share."
+        )
+    _beside_each_other([[sys.executable, *command[1:]]], 1)
 
 
 def _beside_each_other(commands: Sequence[list[str]], jobs: int) -> None:
