@@ -2,12 +2,16 @@
 
 Zeros, or None in a list, mean that nothing is carried. If a row is put among rows that lack one of its names, the
 others get zeros or None there.
+
+A part that carries something (a head, the tracker) declares it in a `carry_spec`. In a tick it gets its `Carry` and
+gives the next one: `forward(tapped, carry) -> (output, carry)`. It keeps nothing itself.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,6 +20,24 @@ from torch import Tensor
 from devmind.errors import DevmindError
 
 Index = Tensor | Sequence[int] | int
+Carry = Mapping[str, Tensor]
+"""What a part carries from one Moment to the next, tensors [B, ...] by name."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """The form of one tensor of a carry, [B, *shape]."""
+
+    shape: tuple[int, ...] = ()
+    dtype: torch.dtype = torch.float32
+
+
+CarrySpec = Mapping[str, Leaf]
+
+
+def initial_carry(spec: CarrySpec, n: int, device: torch.device | None = None) -> dict[str, Tensor]:
+    """The carry of `n` rows whose episodes begin: zeros."""
+    return {name: torch.zeros(n, *leaf.shape, dtype=leaf.dtype, device=device) for name, leaf in spec.items()}
 
 
 def as_index(index: Index, n: int, device: torch.device) -> Tensor:
