@@ -44,11 +44,11 @@ class PlanHead(FollowingHead):
     candidates: int
 
 
-def plan_spec(form: Form) -> dict[str, Leaf]:
+def plan_spec(form: Form, **more: Leaf) -> dict[str, Leaf]:
     """What all heads of key points carry: plan [H, C], symbols int64 [H]; int64: at, the next key point, and made,
-    plans so far; sure, log probability of the symbols."""
+    plans so far; sure, log probability of the symbols. And what one of them carries beside."""
     points = {"plan": Leaf((form.horizon, form.channels)), "symbols": Leaf((form.horizon,), torch.int64)}
-    return {**points, **dict.fromkeys(("at", "made"), Leaf(dtype=torch.int64)), "sure": Leaf()}
+    return {**points, **dict.fromkeys(("at", "made"), Leaf(dtype=torch.int64)), "sure": Leaf(), **more}
 
 
 @dataclass

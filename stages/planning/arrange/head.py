@@ -61,9 +61,9 @@ class ArrangeHead(PlanHead):
 
     form: ClassVar[Form] = ARRANGING
     grip: ClassVar[int] = 2
-    carry_spec: CarrySpec = plan_spec(ARRANGING) | {
-        "waited": Leaf(dtype=torch.int64), "grip": Leaf(), "lay": Leaf((THINGS, 2)), "due": Leaf(dtype=torch.bool),
-    }  # fmt: skip
+    carry_spec: CarrySpec = plan_spec(
+        ARRANGING, waited=Leaf(dtype=torch.int64), grip=Leaf(), lay=Leaf((THINGS, 2)), due=Leaf(dtype=torch.bool)
+    )
     silenced: frozenset[str] = frozenset()
     """For rows and floors of exams. TRUNK: its features are taken away. REPLANNING: only the first plan is made."""
 

@@ -368,7 +368,7 @@ class InstructHead(FollowingHead):
 
     @staticmethod
     def errand(kept: Mapping[str, np.ndarray], row: int) -> Errand:
-        """The errand in a row's kept state."""
+        """The errand in a row of a carry."""
         numbers = kept["numbers"][row]
         here = Map()
         if numbers[ACTION]:
@@ -380,7 +380,7 @@ class InstructHead(FollowingHead):
 
     @staticmethod
     def keep(errand: Errand, kept: Mapping[str, np.ndarray], row: int) -> None:
-        """Write an errand into a row's kept state: the inverse of `errand`."""
+        """Write an errand into a row of a carry: the inverse of `errand`."""
         here, numbers = errand.map, kept["numbers"][row]
         kept["plan"][row], kept["cells"][row] = symbols.as_numbers(errand.plan), here.cells
         kept["looked"][row], kept["pose"][row] = here.looked, here.pose

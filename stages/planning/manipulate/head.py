@@ -105,7 +105,7 @@ class ManipulateHead(PlanHead):
 
     form: ClassVar[Form] = FORM
     grip: ClassVar[int] = 3
-    carry_spec: CarrySpec = plan_spec(FORM) | {"waited": Leaf(dtype=torch.int64), "grip": Leaf()}
+    carry_spec: CarrySpec = plan_spec(FORM, waited=Leaf(dtype=torch.int64), grip=Leaf())
     silenced: frozenset[str] = frozenset()
     """For rows of exams. TRUNK: its features are taken away."""
 

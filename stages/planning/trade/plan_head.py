@@ -176,7 +176,7 @@ class TradePlanHead(PlanHead):
     """
 
     form: ClassVar[Form] = FORM
-    carry_spec: CarrySpec = plan_spec(FORM) | {"mark": Leaf()}
+    carry_spec: CarrySpec = plan_spec(FORM, mark=Leaf())
     costs: Costs = Costs()
     """By which plans are judged; which market it is nobody tells, so these are the usual ones."""
 
