@@ -195,10 +195,10 @@ def ticks(agent: Agent, clock: Callable[[], float] = time.perf_counter) -> tuple
     senses = make_world("pointmaze", "medium", [0]).observe()
     cold = timed(lambda: actor(senses, np.array([True])), clock)
     follows = timed(lambda: actor(senses, np.array([False])), clock)
-    actor.state.carry[f"kept.{parts.ROUTE}"]["age"].fill_(head.follow)
-    actor.state.carry[f"kept.{parts.ROUTE}"]["along"].fill_(head.follow / head.stride)
+    actor.state.carry[f"head.{parts.ROUTE}"]["age"].fill_(head.follow)
+    actor.state.carry[f"head.{parts.ROUTE}"]["along"].fill_(head.follow / head.stride)
     # It stands where the plan has it by now, so that the plan is continued and not contradicted.
-    reached = actor.state.carry[f"kept.{parts.ROUTE}"]["plan"][:, head.follow // head.stride]
+    reached = actor.state.carry[f"head.{parts.ROUTE}"]["plan"][:, head.follow // head.stride]
     there = {**senses, "body": reached.numpy().copy()}
     return cold, timed(lambda: actor(there, np.array([False])), clock), follows
 

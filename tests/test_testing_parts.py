@@ -13,6 +13,7 @@ from torch import Tensor
 from devmind.agent import Agent
 from devmind.agent.heads import CategoricalHead, Head, Inlet, NormalHead, RegressionHead, Tapped, ValueHead
 from devmind.agent.output import Categorical, Output
+from devmind.agent.rows import Carry, Leaf
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import GradientLearner
 from devmind.testing import BrokenLawError, check_head, check_learner, tiny_agent, tiny_context
@@ -101,9 +102,26 @@ class TurningHead(CategoricalHead):
         return Categorical(super().forward(tapped).logits * self.phase.real + self.phase.imag + self.sine)
 
 
+class SummingHead(CategoricalHead):
+    """Carries the sum of its logits so far, and answers by it."""
+
+    def __init__(self, inlet: Inlet, classes: int) -> None:
+        super().__init__(inlet, classes)
+        self.carry_spec = {"sum": Leaf((classes,)), "ticks": Leaf(dtype=torch.int64)}
+
+    def forward(self, tapped: Tapped, carry: Carry) -> tuple[Categorical, Carry]:  # type: ignore[override]
+        logits = super().forward(tapped).logits
+        if logits.ndim == 3:
+            total = logits.cumsum(1)
+            return Categorical(total), {"sum": total[:, -1], "ticks": carry["ticks"] + logits.shape[1]}
+        total = carry["sum"] + logits
+        return Categorical(total), {"sum": total, "ticks": carry["ticks"] + 1}
+
+
 @pytest.mark.parametrize(
     "head",
     [
+        SummingHead(Inlet(16, 4), 5),
         TiedHead(Inlet(16, 4), 5),
         TurningHead(Inlet(16, 4), 5),
         CategoricalHead(Inlet(16, 4), 5),
@@ -153,6 +171,31 @@ class Unstored(CategoricalHead):
         return super().load_state_dict({name: value * 2 for name, value in tensors.items()}, *args, **kwargs)
 
 
+class Misdeclared(SummingHead):
+    """Carries something else than it says."""
+
+    def forward(self, tapped: Tapped, carry: Carry) -> tuple[Categorical, Carry]:  # type: ignore[override]
+        output, after = super().forward(tapped, carry)
+        return output, {**after, "ticks": after["ticks"].float()}
+
+
+class Writing(SummingHead):
+    """Writes into the carry that it gets."""
+
+    def forward(self, tapped: Tapped, carry: Carry) -> tuple[Categorical, Carry]:  # type: ignore[override]
+        output, after = super().forward(tapped, carry)
+        carry["ticks"].add_(1)
+        return output, after
+
+
+class Mixing(SummingHead):
+    """Carries the mean of all rows."""
+
+    def forward(self, tapped: Tapped, carry: Carry) -> tuple[Categorical, Carry]:  # type: ignore[override]
+        output, after = super().forward(tapped, carry)
+        return output, {**after, "sum": after["sum"].mean(0).expand_as(after["sum"])}
+
+
 class Dead(CategoricalHead):
     """Has weights without a gradient."""
 
@@ -169,6 +212,9 @@ class Dead(CategoricalHead):
         (Lucky, "all randomness of a sample"),
         (Unstored, "a head that was saved and loaded is as before"),
         (Dead, "teaches every parameter"),
+        (Misdeclared, "a carry has the names, shapes and dtypes of carry_spec"),
+        (Writing, "a head does not change the carry that it gets"),
+        (Mixing, "a row whose episode begins carries what it would alone"),
     ],
 )
 def test_broken_law_of_a_head_is_named(kind: type[CategoricalHead], law: str) -> None:

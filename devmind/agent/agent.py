@@ -11,7 +11,7 @@ import os
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -47,7 +47,7 @@ from devmind.agent.taps import (
     TapSpec,
     raw_vectors,
 )
-from devmind.agent.tracker import SENSE, Beliefs, Tracker
+from devmind.agent.tracker import SENSE, TRACKER, Beliefs, Tracker
 from devmind.agent.trunk import Deep, Trunk, each
 from devmind.errors import ConfigError, DevmindError, PluginError, nearest
 from devmind.moment import STANDARD_SENSES, Action, Moment
@@ -857,7 +857,7 @@ class Agent(EncoderHolder, PreTrainedModel):
                 first. An effector that is not in `standing` does nothing.
         """
         self._open(state, percepts)
-        held = self.tracker.track(state.carry, percepts, self.run_head) if beliefs and self.tracker else None
+        held = self._track(state, percepts) if beliefs else None
         if trunk:
             memories = 0 if recalled is None else recalled.tokens.shape[1]
             recalled = self._with_beliefs(recalled, held, percepts)
@@ -865,6 +865,16 @@ class Agent(EncoderHolder, PreTrainedModel):
         result = self._act(state, percepts.seen, effectors, heads, generator, standing)
         result.beliefs, result.recalled = held, recalled
         return state, result
+
+    def _track(self, state: State, percepts: Percepts) -> Beliefs | None:
+        tracker = self.tracker
+        if tracker is None:
+            return None
+        before = state.carry.get(TRACKER) or rows.initial_carry(tracker.carry_spec, len(state))
+        beliefs, after = tracker.track(percepts, before, self.run_head)
+        if after is not before:  # before anything is seen there is nothing to carry
+            state.carry[TRACKER] = after
+        return beliefs
 
     def _with_beliefs(self, recalled: Encoded | None, held: Beliefs | None, percepts: Percepts) -> Encoded | None:
         """Memories and beliefs as one Encoded, memories first; the memories alone if no row believes in anything."""
@@ -1002,11 +1012,9 @@ class Agent(EncoderHolder, PreTrainedModel):
         standing: Mapping[str, Sequence[str]] | None = None,
     ) -> StepOutput:
         """Run the wanted heads, and for each effector the heads that may answer for it."""
-        carries = {name: self.head(name).carries for name in heads}
-        outputs = self.run_heads([name for name in carries if not carries[name]], seen)
-        result = StepOutput(outputs=outputs, features=seen.readout)
-        for name, goes_on in carries.items():
-            if goes_on and self._ask(name, seen, state, result, generator) is None:
+        result = StepOutput(features=seen.readout)
+        for name in heads:
+            if self._ask(name, seen, state, result, generator) is None:
                 self.run_heads([name], seen)  # raises the error that names the missing sense
         for effector in self.effectors if effectors is None else effectors:
             names = self.heads_of(effector) if standing is None else standing.get(effector, ())
@@ -1027,8 +1035,8 @@ class Agent(EncoderHolder, PreTrainedModel):
 
         An arc cannot fire on a sense that its row lacks. Once every row is decided, the remaining heads are not run. A
         row that is in the middle of a sequence continues it. If a head before the one that gave the sequence fires, the
-        rest is dropped. The state's `carry` has the rest of the sequences as "head.<name>": `rest` [B, H - 1, *shape]
-        and `left` int64 [B], how many of these actions are still to be carried out.
+        rest is dropped. `State.carry` has the rest of the sequences as "actions.<name>": `rest` [B, H - 1, *shape] and
+        `left` int64 [B], how many of these actions are still to be carried out.
         """
         if effector not in self.effectors:
             raise DevmindError(f"No head of this agent answers for '{effector}'{nearest(effector, self.effectors)}")
@@ -1038,7 +1046,7 @@ class Agent(EncoderHolder, PreTrainedModel):
         open_rows = torch.ones(len(state), dtype=torch.bool)
         counts = dict.fromkeys(names, 0)
         for name in counts:
-            waiting: Any = state.carry.pop(f"head.{name}", None)
+            waiting: Any = state.carry.pop(f"actions.{name}", None)
             if waiting is not None:
                 open_rows = open_rows.to(waiting["left"].device)
             follows = open_rows & (waiting["left"] > 0) if waiting is not None else torch.zeros_like(open_rows)
@@ -1064,7 +1072,7 @@ class Agent(EncoderHolder, PreTrainedModel):
             open_rows = open_rows.to(now.device) & ~takes
             rest = answers.after(takes)
             if rest is not None:
-                state.carry[f"head.{name}"] = rest
+                state.carry[f"actions.{name}"] = rest
         result.answered[effector] = counts
         if action is not None:
             result.action[effector], result.acted[effector] = action, ~open_rows
@@ -1076,13 +1084,12 @@ class Agent(EncoderHolder, PreTrainedModel):
         tapped = self._read(name, seen)
         if tapped is None:
             return None
-        head, kept = self.head(name), f"kept.{name}"
-        if name not in result.outputs and head.carries:
-            before = state.carry.get(kept)
-            result.outputs[name] = output = head(tapped, before)
-            output.prepare(generator)
-            # A row with nothing to read keeps its state, as it does without other rows.
-            state.carry[kept] = rows.where_rows(tapped.present.any(-1), output.kept(), before)
+        head, part = self.head(name), f"head.{name}"
+        if name not in result.outputs and head.carry_spec:
+            before = state.carry.get(part) or rows.initial_carry(head.carry_spec, len(state), self.device)
+            result.outputs[name], after = head(replace(tapped, generator=generator), before)
+            # A row with nothing to read keeps its carry, as it does without other rows.
+            state.carry[part] = rows.where_rows(tapped.present.any(-1), after, before)
         elif name not in result.outputs:
             result.outputs[name] = head.respond(tapped)
         return tapped, result.outputs[name]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from devmind import plugins
 from devmind.agent.encoders import Encoder
 from devmind.agent.output import Categorical, Normal, Output, Regression
+from devmind.agent.rows import Carry, Leaf, initial_carry
 from devmind.agent.taps import Tap, Tapped
 from devmind.errors import ConfigError, nearest
 
@@ -44,30 +45,34 @@ class AgentParts(Protocol):
 
 
 class Head(nn.Module):
-    """Base of all heads: takes the inlet and JSON options, `forward(tapped) -> Output`.
+    """Base of all heads: takes the inlet and JSON options, `forward(tapped) -> Output`. A head with a `carry_spec` goes
+    on from tick to tick: `forward(tapped, carry) -> (Output, carry)`.
 
     Attributes:
         takes_targets: it is called as `forward(tapped, targets)`. In teaching, targets are the right answers, so that
             each part of an answer is predicted from the right parts before it (teacher forcing); otherwise None.
         critic: it estimates a value that only learning needs, so an agent can act and be examined without it.
-        carries: tick by tick it is called as `forward(tapped, kept)`. `kept` is what its last output kept in the state,
-            tensors [B, ...] by name, or None; zeros in a row whose episode has just begun. Then its output's `prepare`
-            is called, with the generator that samples the action. In a batch `kept` is left out.
+        carry_spec: the shape and dtype of each tensor that it carries, by name; an episode begins with zeros. The
+            agent's state holds the carry, and leaves it as it is in rows that have nothing to read. In a batch a row is
+            one episode.
     """
 
     takes_targets: bool = False
-    carries: ClassVar[bool] = False
     critic: bool = False
+    carry_spec: Mapping[str, Leaf] = {}
 
     def __init__(self, inlet: Inlet) -> None:
         super().__init__()
         self.inlet = inlet
 
-    def forward(self, tapped: Tapped, *targets: Any) -> Output:
+    def forward(self, tapped: Tapped, *targets_or_carry: Any) -> Output | tuple[Output, Carry]:
         raise NotImplementedError
 
     def respond(self, tapped: Tapped, targets: Any = None) -> Output:
-        """`forward`, with `targets` for a head that takes them."""
+        """The output for a batch, or for a tick as if an episode began; `targets` for a head that takes them."""
+        if self.carry_spec:
+            output: Output = self(tapped, initial_carry(self.carry_spec, len(tapped.present), tapped.present.device))[0]
+            return output
         return self(tapped, targets) if self.takes_targets else self(tapped)
 
     def bind(self, agent: AgentParts, tap: Tap) -> None:
@@ -90,6 +95,23 @@ class Head(nn.Module):
         raise ConfigError(
             f"A {type(self).__name__} cannot start from a {type(other).__name__}; name a head of its own kind."
         )
+
+
+class FollowingHead(Head):
+    """A head that carries a plan, and whose output goes on with it: `output.advance(carry, generator) -> carry`."""
+
+    def observe(self, tapped: Tapped) -> Any:
+        """The output before any plan is followed: of a batch, whose loss teaches plans, or of a tick."""
+        raise NotImplementedError
+
+    def respond(self, tapped: Tapped, targets: Any = None) -> Output:
+        """`observe`: a plan is made only if the answer is asked for."""
+        output: Output = self.observe(tapped)
+        return output
+
+    def forward(self, tapped: Tapped, carry: Carry) -> tuple[Any, Carry]:
+        output = self.observe(tapped)
+        return output, output.advance(carry, tapped.generator)
 
 
 _ACTIVATIONS = {"gelu": nn.GELU, "tanh": nn.Tanh, "relu": nn.ReLU}

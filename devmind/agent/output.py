@@ -115,13 +115,6 @@ class Output:
         """The action: a sample if a generator is given, otherwise the mode."""
         return self.mode() if generator is None else self.sample(generator)
 
-    def prepare(self, generator: torch.Generator | None = None) -> None:
-        """For a head that carries: compute what `answer` and `kept` share. Does nothing by default."""
-
-    def kept(self) -> dict[str, Tensor]:
-        """For a head that carries: what it needs at the next tick, tensors [B, ...] by name."""
-        raise NotImplementedError(f"A {type(self).__name__} keeps nothing: its head must not say `carries`.")
-
     def numbers(self) -> Tensor:
         """The unconstrained numbers [..., *shape] of the answer: logits, means or values."""
         raise NotImplementedError(f"A {type(self).__name__} is not made of one tensor of free numbers.")
@@ -148,7 +141,7 @@ class Output:
         return None
 
     def planned(self, row: int = 0) -> Plan | None:
-        """The plan that a row of a tick's answer follows, for drawing; None if there is none. Call it after `kept`."""
+        """The plan that a row of a tick's answer follows, for drawing; None if there is none."""
         return None
 
     def course(self, given: Mapping[int, str], row: int = 0) -> Course | None:
@@ -164,7 +157,7 @@ class Output:
         raise NotImplementedError(f"A {type(self).__name__} draws no courses.")
 
     def lacks(self, page: str, row: int = 0) -> Lack | None:
-        """What a row would need to know to do what the `page` asks; None if nothing. Call it after `kept`."""
+        """What a row would need to know to do what the `page` asks; None if nothing."""
         return None
 
 

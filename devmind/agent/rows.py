@@ -1,13 +1,15 @@
-"""Row operations (take, put, empty) on what B agents carry: tensors [B, ...], lists of B entries, and dicts of these.
+"""Row operations (take, put, empty) on what B agents carry: tensors [B, ...], and dicts of these.
 
-Zeros, or None in a list, mean that nothing is carried. If a row is put among rows that lack one of its names, the
-others get zeros or None there.
+Zeros mean that nothing is carried. If a row is put among rows that lack one of its names, the others get zeros there.
+
+A part that carries something (a head, the tracker) declares it in a `carry_spec`. In a tick it gets its `Carry` and
+gives the next one: `forward(tapped, carry) -> (output, carry)`. It keeps nothing itself.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,6 +18,24 @@ from torch import Tensor
 from devmind.errors import DevmindError
 
 Index = Tensor | Sequence[int] | int
+Carry = Mapping[str, Tensor]
+"""What a part carries from one Moment to the next, tensors [B, ...] by name."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """The form of one tensor of a carry, [B, *shape]."""
+
+    shape: tuple[int, ...] = ()
+    dtype: torch.dtype = torch.float32
+
+
+CarrySpec = Mapping[str, Leaf]
+
+
+def initial_carry(spec: CarrySpec, n: int, device: torch.device | None = None) -> dict[str, Tensor]:
+    """The carry of `n` rows whose episodes begin: zeros."""
+    return {name: torch.zeros(n, *leaf.shape, dtype=leaf.dtype, device=device) for name, leaf in spec.items()}
 
 
 def as_index(index: Index, n: int, device: torch.device) -> Tensor:
@@ -39,8 +59,6 @@ def take(rows: Any, index: Tensor) -> Any:
     """The rows `index` int64 [k] of `rows`, as copies."""
     if isinstance(rows, Tensor):
         return rows[index.to(rows.device)]
-    if isinstance(rows, list):
-        return [copy.deepcopy(rows[i]) for i in index.tolist()]
     return {name: take(value, index) for name, value in rows.items()}
 
 
@@ -66,11 +84,6 @@ def put_rows(rows: Any, index: Tensor, other: Any, n: int) -> Any:
         return {
             name: put_rows(own.get(name), index, new_rows.get(name), n) for name in [*own, *(new_rows.keys() - own)]
         }
-    if isinstance(like, list):
-        result = [None] * n if rows is None else rows
-        for row, i in enumerate(index.tolist()):
-            result[i] = None if other is None else copy.deepcopy(other[row])
-        return result
     result = like.new_zeros(n, *like.shape[1:]) if rows is None else rows.clone()
     index = index.to(result.device)
     if other is None:
@@ -86,9 +99,7 @@ def put_rows(rows: Any, index: Tensor, other: Any, n: int) -> Any:
 
 
 def empty(rows: Any, where: Tensor) -> Any:
-    """`rows` with zeros, or None, in the rows `where`, bool [B]."""
+    """`rows` with zeros in the rows `where`, bool [B]."""
     if isinstance(rows, Tensor):
         return rows.masked_fill(where.to(rows.device).reshape(-1, *[1] * (rows.ndim - 1)), 0)
-    if isinstance(rows, list):
-        return [None if gone else value for value, gone in zip(rows, where.tolist(), strict=True)]
     return {name: empty(value, where) for name, value in rows.items()}

@@ -24,9 +24,9 @@ class State:
         ring: the trunk's window.
         slots: information from beyond the window; None for an agent without slots, or with short-term memory off.
         apart: by sense, the windows of senses whose tokens go through the trunk by themselves.
-        carry: what parts keep from tick to tick, by part ("encoder.sight", "head.plan", "tracker"): tensors
-            [B, ...], lists of B entries, or dicts of these (`rows.py`). Zeros and None mean that nothing is carried;
-            they are set where an episode begins.
+        carry: what is carried from tick to tick: by part what it carries itself ("head.plan", "tracker"), the last
+            reading for encoders that compare ("encoder.sight"), the rest of an answer of several ticks
+            ("actions.reach"); see `rows.py`. Zeros mean that nothing is carried; they are set where an episode begins.
     """
 
     ring: Ring

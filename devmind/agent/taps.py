@@ -34,18 +34,22 @@ class Tapped:
 
     `known` int64 [..., K] is set if raw numbers are tapped: how many numbers come before the first that is NaN or
     infinite (such numbers are 0 in the tokens). For other tokens it is 0.
+
+    `generator` is for heads that draw random numbers before they answer, as for a plan; None: what is tapped determines
+    these numbers, so that rows are independent and a replay repeats them.
     """
 
     tokens: Tensor
     present: Tensor
     maps: Mapping[str, Tensor] = field(default_factory=dict)
     known: Tensor | None = None
+    generator: torch.Generator | None = None
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Tapped:
         """`function` applied to every tensor."""
         maps = {name: function(value) for name, value in self.maps.items()}
         known = None if self.known is None else function(self.known)
-        return Tapped(function(self.tokens), function(self.present), maps, known)
+        return Tapped(function(self.tokens), function(self.present), maps, known, self.generator)
 
 
 @dataclass

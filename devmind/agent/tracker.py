@@ -34,11 +34,12 @@ from torch import Tensor
 
 from devmind.agent.batch import Batch
 from devmind.agent.output import Detections, Output
+from devmind.agent.rows import Carry, CarrySpec, Leaf
 from devmind.agent.taps import Perceived, Percepts
 from devmind.errors import ConfigError
 from devmind.moment import SIGHT_SIZE, TICK_HZ
 
-CARRY = "tracker"
+TRACKER = "tracker"
 SENSE = "belief"
 """The sense under which an agent encodes a belief: a vector of `numbers_of(classes)` numbers."""
 BESIDE_CLASS = 7
@@ -429,23 +430,26 @@ class Tracker:
     max_tilt_deg: float = 60.0
     max_lean_m: float = 0.3
 
-    def track(self, carry: dict[str, Any], percepts: Percepts, run: Run) -> Beliefs:
-        """Update the beliefs that a state carries by one tick; in a row without picture or body they only grow older.
+    @property
+    def carry_spec(self) -> CarrySpec:
+        """The beliefs, and the last picture whose depth was computed."""
+        row = _tensors(no_beliefs(1, self.things, self.embedding), _Looked.none(1))
+        return {name: Leaf(tuple(value.shape[1:]), value.dtype) for name, value in row.items()}
 
-        The state must have been opened for this tick, so that rows that begin an episode have no beliefs.
+    def track(self, percepts: Percepts, carry: Carry, run: Run) -> tuple[Beliefs, Carry]:
+        """The beliefs after one more tick; in a row without picture or body they only grow older.
+
+        The given `carry` itself comes back as long as nothing was ever seen.
         """
-        n, carried = len(percepts.batch["first"]), carry.get(CARRY)
-        before = no_beliefs(n, self.things, self.embedding) if carried is None else _beliefs(carried)
-        (pan, tilt, eye), here = self._gaze(percepts)
-        if carried is None and not here.any():
-            return before  # nothing was ever seen, so there is nothing to carry on
+        before, (gaze, here) = _beliefs(carry), self._gaze(percepts)
+        if not here.any() and not bool(carry["age_s"].any() or carry["used"].any()):
+            return before, carry
+        (pan, tilt, eye), looked = gaze, _Looked.of(carry)
         seen = self._detected(percepts, here, run)
-        looked = _Looked.none(n) if carried is None else _Looked.of(carried)
         known = looked.look(self.depth, percepts, here, before, seen, run)
         there = seen.seen_from(pan, tilt, here)
         after = update(before, there, Gaze(pan, tilt, eye, looked.depth_m, known), 1 / TICK_HZ)
-        carry[CARRY] = _tensors(after, looked)
-        return after
+        return after, _tensors(after, looked)
 
     def _gaze(self, percepts: Percepts) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
         """Pan and tilt [N], the eye's place [N, 3], and which rows have both picture and body, bool [N]."""

@@ -34,7 +34,7 @@ def check_head(head: Head, target: Any = None) -> None:
 
     generator = torch.Generator().manual_seed(5)
     tapped = _random_features(head, generator)
-    output = head(tapped)
+    output = head.respond(tapped)
     for member in ("loss", "sample", "mode"):
         require(
             callable(getattr(output, member, None)),
@@ -44,7 +44,7 @@ def check_head(head: Head, target: Any = None) -> None:
     mode = output.mode()
     lead = tapped.tokens.shape[:2]
     require(mode.shape[:2] == lead, "an answer has the features' leading dimensions", f"{list(mode.shape)}")
-    require(torch.equal(mode, head(tapped).mode()), "a mode is the same each time", "two different modes")
+    require(torch.equal(mode, head.respond(tapped).mode()), "a mode is the same each time", "two different modes")
     one, other = (output.sample(torch.Generator().manual_seed(9)) for _ in range(2))
     require(torch.equal(one, other), "all randomness of a sample comes from its generator", "two different samples")
     _check_absent(head, tapped, mode)
@@ -52,6 +52,7 @@ def check_head(head: Head, target: Any = None) -> None:
     if target is None:
         _check_mask(output, one)
     _check_loss(head, output.loss(one if target is None else target, generator=torch.Generator().manual_seed(9)))
+    _check_carry(head, tapped)
     _check_saved(head, tapped, mode)
 
 
@@ -77,7 +78,7 @@ def _check_absent(head: Head, tapped: Tapped, mode: Tensor) -> None:
     from devmind.agent.heads import Tapped
 
     hidden = torch.where(tapped.present[..., None], tapped.tokens, tapped.tokens + 3.0)
-    same = torch.equal(head(Tapped(hidden, tapped.present, tapped.maps)).mode(), mode)
+    same = torch.equal(head.respond(Tapped(hidden, tapped.present, tapped.maps)).mode(), mode)
     require(same, "what is absent is not read", "another answer when only absent tokens changed")
 
 
@@ -87,9 +88,32 @@ def _check_alone(head: Head, tapped: Tapped, mode: Tensor) -> None:
     from devmind.agent.heads import Tapped
 
     row = Tapped(tapped.tokens[1:2], tapped.present[1:2], {name: value[1:2] for name, value in tapped.maps.items()})
-    alone = head(row).mode()
+    alone = head.respond(row).mode()
     close = torch.allclose(alone.float(), mode[1:2].float(), atol=ATOL)
     require(close, "a row's answer does not depend on the other rows", "another answer when it stands alone")
+
+
+def _check_carry(head: Head, tapped: Tapped) -> None:
+    """Of a head with a `carry_spec`, over two ticks."""
+    import torch
+
+    from devmind.agent.rows import Leaf, empty, initial_carry
+
+    if not head.carry_spec:
+        return
+    begun, now = initial_carry(head.carry_spec, 3), tapped.map(lambda value: value[:, 0])
+    carry = head(now, begun)[1]
+    found = {name: Leaf(tuple(value.shape[1:]), value.dtype) for name, value in carry.items()}
+    law = "a carry has the names, shapes and dtypes of carry_spec"
+    require(found == dict(head.carry_spec), law, f"{found} for {dict(head.carry_spec)}")
+    same = not any(bool(value.any()) for value in begun.values())
+    require(same, "a head does not change the carry that it gets", "other numbers in it")
+    later = tapped.map(lambda value: value[:, 1])
+    after = head(later, empty(carry, torch.tensor([False, True, False])))[1]
+    alone = head(later.map(lambda value: value[1:2]), initial_carry(head.carry_spec, 1))[1]
+    law = "a row whose episode begins carries what it would alone, whatever other rows carry"
+    close = all(torch.allclose(value.double(), after[name][1:2].double(), atol=ATOL) for name, value in alone.items())
+    require(close, law, "another carry")
 
 
 def _check_saved(head: Head, tapped: Tapped, mode: Tensor) -> None:
@@ -105,7 +129,7 @@ def _check_saved(head: Head, tapped: Tapped, mode: Tensor) -> None:
     head.load_state_dict(load(saved))
     law = "a head that was saved and loaded is as before (its state_dict holds all that its answer needs)"
     require(hash_tensors(head.state_dict()) == before, law, "other weights")
-    require(torch.equal(head(tapped).mode(), mode), law, "another answer")
+    require(torch.equal(head.respond(tapped).mode(), mode), law, "another answer")
 
 
 def _check_mask(output: Any, target: Tensor) -> None:

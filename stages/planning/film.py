@@ -119,8 +119,8 @@ def imagine_trip(
             result.seconds = time.perf_counter() - began_s
             _take(route, result.found, actor)
             result.verdict = _verdict_of_judge(agent, result.found, senses, rules.horizon)
-        result.plans = int(route.after["made"][0])
-        result.none = bool(route.after["none"][0])
+        result.plans = int(route.carry["made"][0])
+        result.none = bool(route.carry["none"][0])
         return {WALK: route.steer().cpu().numpy()}
 
     with torch.inference_mode():
@@ -177,9 +177,9 @@ def _tensor(place: np.ndarray, agent: Agent) -> Tensor:
 def _take(route: Route, found: Candidates, actor: Actor) -> None:
     """Let the row follow the found plan in place of its own."""
     chosen = int(found.chosen[0])
-    route.after = {**route.after, "plan": found.plans[:, chosen], "symbols": found.symbols[:, chosen]}
-    route.after["told"] = route.steer()
-    actor.state.carry[f"kept.{ROUTE}"] = route.after
+    route.carry = {**route.carry, "plan": found.plans[:, chosen], "symbols": found.symbols[:, chosen]}
+    route.carry["told"] = route.steer()
+    actor.state.carry[f"head.{ROUTE}"] = route.carry
 
 
 def _verdict_of_judge(agent: Agent, found: Candidates, senses: Mapping[str, Any], ticks: int) -> str:

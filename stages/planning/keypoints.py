@@ -16,21 +16,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.agent.heads import Head
+from devmind.agent.heads import FollowingHead
 from devmind.agent.output import Output
 from devmind.agent.plans import Plan
+from devmind.agent.rows import Carry, Leaf, initial_carry
 from devmind.algorithms.diffusion.pipeline import SampledPlans, Watch
 from devmind.seeding import torch_generator
 from stages.planning.imagining import Form
 
 AFRESH = {"at": 0, "waited": 0, "grip": -1.0}
-"""What of the kept state begins anew with a plan, where a head keeps it."""
+"""What of the carry begins anew with a plan, where a head has it."""
 Chance = tuple[Tensor, Tensor]
 """Noise and luck of plans (`Imaginer.chance`)."""
 
 
-class PlanHead(Head):
-    """A head that keeps a plan in the agent's state, so life, exams and replay follow a plan alike.
+class PlanHead(FollowingHead):
+    """A head of plans of key points.
 
     Attributes:
         form: sizes of its plans.
@@ -38,21 +39,16 @@ class PlanHead(Head):
         grip: index of the grip in a point.
     """
 
-    carries: ClassVar[bool] = True
     form: ClassVar[Form]
     grip: ClassVar[int]
     candidates: int
 
-    def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
-        """The kept state of N rows without a plan: plan [N, H, C], symbols int64 [N, H]; int64 [N]: at, the next key
-        point, and made, plans so far; sure [N], log probability of the symbols."""
-        horizon, channels = self.form.horizon, self.form.channels
-        return {
-            "plan": torch.zeros(n, horizon, channels, device=device),
-            "symbols": torch.zeros(n, horizon, dtype=torch.int64, device=device),
-            **{name: torch.zeros(n, dtype=torch.int64, device=device) for name in ("at", "made")},
-            "sure": torch.zeros(n, device=device),
-        }
+
+def plan_spec(form: Form, **more: Leaf) -> dict[str, Leaf]:
+    """What all heads of key points carry: plan [H, C], symbols int64 [H]; int64: at, the next key point, and made,
+    plans so far; sure, log probability of the symbols. And what one of them carries beside."""
+    points = {"plan": Leaf((form.horizon, form.channels)), "symbols": Leaf((form.horizon,), torch.int64)}
+    return {**points, **dict.fromkeys(("at", "made"), Leaf(dtype=torch.int64)), "sure": Leaf(), **more}
 
 
 @dataclass
@@ -60,17 +56,16 @@ class Followed(Output):
     """The command that follows each Moment's plan; the fields of a kind are the head's readings, tensors [..., *].
 
     Attributes:
-        head: the head, which keeps the plan.
+        head: the head, which carries the plan.
         condition, present: tokens that condition plans [..., K, D], and which are present, bool [..., K].
-        before, after: the kept state, old and new (the head's `nothing`).
+        carry: the head's carry after `advance`; empty before.
         command: the command of each row, once computed.
     """
 
     head: Any
     condition: Tensor
     present: Tensor
-    before: Mapping[str, Tensor] | None = field(default=None, kw_only=True)
-    after: dict[str, Tensor] = field(default_factory=dict, kw_only=True)
+    carry: dict[str, Tensor] = field(default_factory=dict, kw_only=True)
     command: Tensor | None = field(default=None, kw_only=True)
 
     def readings(self) -> list[Tensor]:
@@ -78,7 +73,7 @@ class Followed(Output):
         return [getattr(self, one.name) for one in fields(self) if not one.kw_only and one.name != "head"]
 
     def rows(self, index: Tensor) -> Self:
-        """The readings of some rows, without the kept state."""
+        """The readings of some rows, without the carry."""
         return type(self)(self.head, *(value[index] for value in self.readings()))
 
     def and_of(self, other: Self) -> Self:
@@ -86,7 +81,7 @@ class Followed(Output):
         return type(self)(self.head, *map(torch.cat, zip(self.readings(), other.readings(), strict=True)))
 
     def flattened(self) -> Self:
-        """All Moments of a batch as rows, without the kept state."""
+        """All Moments of a batch as rows, without the carry."""
         lead = self.present.ndim - 1
         return type(self)(self.head, *(value.flatten(0, lead - 1) for value in self.readings()))
 
@@ -100,15 +95,15 @@ class Followed(Output):
         """Sum of the losses of `losses`."""
         return torch.stack(list(self.losses(target, mask, generator).values())).sum()
 
-    def kept(self) -> dict[str, Tensor]:
-        """`after`."""
-        return self.after
+    def advance(self, before: Carry, generator: torch.Generator | None = None) -> Carry:
+        """Go on with each row's plan, make a new one where it is due, and compute the command; gives the carry."""
+        raise NotImplementedError
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         lead = self.present.shape[:-1]
         flat = self if len(lead) == 1 else self.flattened()
         if flat.command is None:
-            flat.prepare(generator)
+            flat.advance(initial_carry(self.head.carry_spec, len(flat.present), flat.present.device), generator)
         assert flat.command is not None
         return flat.command.reshape(*lead, -1)
 
@@ -134,29 +129,28 @@ class KeyPoints(Followed):
         """The sensed numbers that determine the noise of a row's plan, [B, N]."""
         raise NotImplementedError
 
-    def prepare(self, generator: torch.Generator | None = None) -> None:
-        """Go on with each row's plan, make a new one where it is due, and compute the command."""
-        before = self.before or self.head.nothing(len(self.here), self.here.device)
+    def advance(self, before: Carry, generator: torch.Generator | None = None) -> Carry:
         due, noticed = self.due(before)
         afresh = {name: torch.where(due, new, before[name]) for name, new in AFRESH.items() if name in before}
-        self.after = {**before, **afresh, **noticed, "made": before["made"] + due.long()}
+        self.carry = {**before, **afresh, **noticed, "made": before["made"] + due.long()}
         rows = due.nonzero().squeeze(-1)
         if len(rows):
             for name, value in self.plans(rows, before["made"][rows], generator).items():
-                self.after[name] = self.after[name].index_put((rows,), value)
+                self.carry[name] = self.carry[name].index_put((rows,), value)
         self.command = self.steer()
+        return self.carry
 
-    def due(self, before: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Where a new plan is due, bool [B], and what else of the kept state the senses change."""
+    def due(self, before: Carry) -> tuple[Tensor, dict[str, Tensor]]:
+        """Where a new plan is due, bool [B], and what else of the carry the senses change."""
         raise NotImplementedError
 
     def plans(self, rows: Tensor, number: Tensor, generator: torch.Generator | None) -> dict[str, Tensor]:
-        """New plans for these rows by the state's names; `number` int64 [n], how many each row had before."""
+        """New plans for these rows by the carry's names; `number` int64 [n], how many each row had before."""
         points, symbols, sure = self.imagined(rows, number, generator)
         return {"plan": points, "symbols": symbols, "sure": sure}
 
     def steer(self) -> Tensor:
-        """The command [B, ...] that follows each row's plan; progress goes into `after`."""
+        """The command [B, ...] that follows each row's plan; progress goes into `carry`."""
         raise NotImplementedError
 
     def halfwidths(self, points: np.ndarray) -> np.ndarray:
@@ -173,17 +167,17 @@ class KeyPoints(Followed):
 
     def planned(self, row: int = 0) -> Plan | None:
         """The plan in a row's state; None before the first, and where the head senses too little."""
-        if not self.after or not int(self.after["made"][row]) or not bool(self.here[row]):
+        if not self.carry or not int(self.carry["made"][row]) or not bool(self.here[row]):
             return None
-        points, symbols, sure = (self.after[name][row].cpu().numpy() for name in ("plan", "symbols", "sure"))
+        points, symbols, sure = (self.carry[name][row].cpu().numpy() for name in ("plan", "symbols", "sure"))
         return Plan(
             self.halfwidths(points),
             points[:, self.head.grip] > 0,
             tuple(self.word(symbol) for symbol in symbols.tolist()),
-            min(int(self.after["at"][row]), len(points)),
+            min(int(self.carry["at"][row]), len(points)),
             self.halfwidths(self.now(row)[None])[0],
             float(np.exp(sure)),
-            int(self.after["made"][row]),
+            int(self.carry["made"][row]),
         )
 
     def imagined(

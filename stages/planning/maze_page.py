@@ -125,7 +125,7 @@ class MazePage:
                 self._show()
                 return True
             action = self.actor(senses, np.array([self._first]))
-            self.plan = self.actor.state.carry[f"kept.{ROUTE}"]
+            self.plan = self.actor.state.carry[f"head.{ROUTE}"]
             self._first = False
             if (made := int(self.plan["made"][0])) != self.plans:
                 self.plans = made

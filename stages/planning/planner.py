@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -37,9 +36,10 @@ from scipy.sparse.csgraph import dijkstra
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from devmind.agent.heads import AgentParts, Head, Inlet
+from devmind.agent.heads import AgentParts, FollowingHead, Inlet
 from devmind.agent.output import masked_mean
 from devmind.agent.plans import Course
+from devmind.agent.rows import Carry, Leaf
 from devmind.agent.taps import Tap, Tapped
 from devmind.algorithms.diffusion import (
     SPREAD_OUT,
@@ -149,7 +149,7 @@ def uses_trunk_layers(layers_of: str) -> bool:
     return layers_of == TRUNK
 
 
-class PlannerHead(Head):
+class PlannerHead(FollowingHead):
     """Taps the trunk's features, and `raw:body`, `raw:goal`, `raw:maze` last.
 
     Args:
@@ -166,7 +166,6 @@ class PlannerHead(Head):
             critic of strides chooses alone.
     """
 
-    carries: ClassVar[bool] = True
     silenced: frozenset[str] = frozenset()
     """For rows and floors of exams. TRUNK: its features are taken away. SYMBOLS: no symbol is drawn, the trajectory
     stands alone. BELIEF: no cell is found closed, and a goal that moves is not noticed. REPLANNING: the first plan is
@@ -235,6 +234,13 @@ class PlannerHead(Head):
         nn.init.zeros_(self.space.weight)
         self.stopped = mlp(4 + 2 * SPREAD_OUT, 64, 1)
         self.counts = nn.Parameter(torch.tensor([-1.0, 0.0]))  # a tick's weight before softplus; log odds of any wall
+        whole, flag, pair = Leaf(dtype=torch.int64), Leaf(dtype=torch.bool), Leaf((2,))
+        self.carry_spec = {
+            **{"plan": Leaf((horizon, 2)), "symbols": Leaf((length,), torch.int64), "along": Leaf()},
+            **{"evidence": Leaf((CELLS**2,)), **dict.fromkeys(("age", "made", "stalled", "failed"), whole)},
+            **dict.fromkeys(("pushed", "moved", "last", "told", "goal", "via"), pair),
+            **dict.fromkeys(("around", "none"), flag),
+        }
 
     def bind(self, agent: AgentParts, tap: Tap) -> None:
         """Lend the trunk's layers to a denoiser that has none, and remember the agent's judges of plans, which take
@@ -243,7 +249,7 @@ class PlannerHead(Head):
             self.denoiser.lend(agent.trunk.both_ways)
         self.judges = tuple(head for head in agent.heads.values() if isinstance(head, JudgeHead))
 
-    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Route:
+    def observe(self, tapped: Tapped) -> Route:
         tokens = tapped.tokens * tapped.present[..., None]
         place, goal, maze = (tokens[..., at, :n].clone() for at, n in ((PLACE, 2), (GOAL, 2), (MAZE, None)))
         tokens = F.pad(tokens, (0, self.read_width - tokens.shape[-1]))
@@ -256,7 +262,7 @@ class PlannerHead(Head):
             present = torch.cat((torch.zeros_like(present[..., :PLACE]), present[..., PLACE:]), -1)
         tokens = torch.cat((tokens[..., :1, :], tokens), -2)
         present = torch.cat((present[..., [PLACE, GOAL]].all(-1, keepdim=True), present), -1)
-        return Route(self, self._between(tokens, place, goal, maze), present, place, goal, maze, before=kept)
+        return Route(self, self._between(tokens, place, goal, maze), present, place, goal, maze)
 
     def _between(self, tokens: Tensor, place: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
         """Tokens [..., K, D]: the first is the code of a pair of cells, two hold the ends as numbers."""
@@ -277,22 +283,6 @@ class PlannerHead(Head):
         present = torch.zeros(n, told_by, dtype=torch.bool, device=place.device)
         present[:, [0, PLACE, GOAL, MAZE]] = True
         return Route(self, self._between(tokens, place, goal, maze), present, place, goal, maze)
-
-    def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
-        """The kept state of N rows without a plan."""
-        length = self.denoiser.config["length"]
-        return {
-            "plan": torch.zeros(n, self.horizon, 2, device=device),
-            "symbols": torch.zeros(n, length, dtype=torch.int64, device=device),
-            "age": torch.zeros(n, dtype=torch.int64, device=device),
-            "made": torch.zeros(n, dtype=torch.int64, device=device),
-            "evidence": torch.zeros(n, CELLS**2, device=device),
-            "along": torch.zeros(n, device=device),
-            "stalled": torch.zeros(n, dtype=torch.int64, device=device),
-            **{name: torch.zeros(n, 2, device=device) for name in ("pushed", "moved", "last", "told", "goal", "via")},
-            **{name: torch.zeros(n, dtype=torch.bool, device=device) for name in ("around", "none")},
-            "failed": torch.zeros(n, dtype=torch.int64, device=device),
-        }
 
     @property
     def pipeline(self) -> HybridPipeline:
@@ -630,7 +620,7 @@ class PlannerHead(Head):
 class Route(Followed):
     """The command [..., 2], from place and goal [..., 2] and maze [..., K].
 
-    The kept state: plan [B, H, 2], symbols int64 [B, L]; age int64 [B], ticks since the plan was made, 1 in the first,
+    Carried are plan [B, H, 2], symbols int64 [B, L]; age int64 [B], ticks since the plan was made, 1 in the first,
     0 without a plan; made int64 [B], plans made so far, which names the noise of the next; along [B], progress in
     strides; stalled int64 [B], ticks without progress.
 
@@ -658,10 +648,9 @@ class Route(Followed):
         of = {name: value[rows] for name, value in target.items()}
         return self.head.losses(of, self.condition[rows], self.present[rows], self.maze[rows], generator)
 
-    def prepare(self, generator: torch.Generator | None = None) -> None:
+    def advance(self, before: Carry, generator: torch.Generator | None = None) -> Carry:
         """Go on with each row's plan, and make a new one where it is due or the world contradicts the old one."""
         head = self.head
-        before = self.before or head.nothing(len(self.place), self.place.device)
         here, age = self.here, before["age"]
         believes = BELIEF not in head.silenced
         pushed, moved = head.felt(before, self.place, here & (age > 0))
@@ -683,7 +672,7 @@ class Route(Followed):
         if REPLANNING in head.silenced:
             due, back = here & (age == 0), torch.zeros_like(back)
         afresh = due | back
-        self.after = {
+        self.carry = {
             **before,
             "age": torch.where(afresh, 1, age + here.long()),
             "along": torch.where(afresh, 0.0, torch.where(here, along, before["along"])),
@@ -693,19 +682,21 @@ class Route(Followed):
             "around": around & ~reached,
             "failed": torch.where(elsewhere, 0, before["failed"]),
             "none": none,
+            "via": before["via"].clone(),  # `_plan` writes into it
         }
-        self.after |= {"pushed": pushed, "moved": moved}
+        self.carry |= {"pushed": pushed, "moved": moved}
         for fresh in (True, False):
             rows = (due & ((cold | around) == fresh)).nonzero().squeeze(-1)
             if len(rows):
                 start = None if fresh else head.shifted(before["plan"][rows], along[rows])
                 self._plan(rows, start, before["made"][rows], generator)
         self._back(back)
-        self.after |= {
+        self.carry |= {
             name: torch.where(here[:, None], now, before[name])
             for name, now in (("last", self.place), ("goal", self.goal))
         }
-        self.command = self.after["told"] = self.steer()
+        self.command = self.carry["told"] = self.steer()
+        return self.carry
 
     @property
     def here(self) -> Tensor:
@@ -730,10 +721,10 @@ class Route(Followed):
         home = here == square(self.goal)
         there = torch.where(home[:, None], self.goal, middles(here.device)[here])
         plan = self._straight(self.place, there)
-        self.after["plan"] = torch.where(rows[:, None, None], plan, self.after["plan"])
-        self.after["symbols"] = torch.where(rows[:, None], 0, self.after["symbols"])
-        self.after["via"] = torch.where(rows[:, None], there, self.after["via"])
-        self.after["around"] = self.after["around"] | (rows & ~home)
+        self.carry["plan"] = torch.where(rows[:, None, None], plan, self.carry["plan"])
+        self.carry["symbols"] = torch.where(rows[:, None], 0, self.carry["symbols"])
+        self.carry["via"] = torch.where(rows[:, None], there, self.carry["via"])
+        self.carry["around"] = self.carry["around"] | (rows & ~home)
 
     def _straight(self, place: Tensor, there: Tensor) -> Tensor:
         """Plans [B, H, 2] straight to a place in the agent's own cell, where no wall is: no further than a stride."""
@@ -744,7 +735,7 @@ class Route(Followed):
     def _plan(self, rows: Tensor, start: Tensor | None, number: Tensor, generator: torch.Generator | None) -> None:
         """Make plans for these rows, with the noise of each row's `number` int64 [n]: to the goal, else round what is
         in the way; else say that there is none."""
-        head, read, after = self.head, self.rows(rows), self.after
+        head, read, after = self.head, self.rows(rows), self.carry
         candidates = head.search(read, start, generator, number=number)
         at = torch.arange(len(rows), device=rows.device)
         plan, symbols = candidates.plans[at, candidates.chosen], candidates.symbols[at, candidates.chosen]
@@ -816,9 +807,9 @@ class Route(Followed):
         """The command [B, 2] in -1..1 that leads to the plan's place one stride further on; 0 where there is no plan,
         or the agent's place or goal is unknown."""
         head = self.head
-        aim = interpolate_plan(self.after["plan"], self.after["along"][:, None] + 1)[:, 0]
+        aim = interpolate_plan(self.carry["plan"], self.carry["along"][:, None] + 1)[:, 0]
         command = head.inverse(self.place, aim, self.maze).clamp(-1, 1)
-        return torch.where((self.after["none"] | ~self.here)[:, None], 0.0, command)
+        return torch.where((self.carry["none"] | ~self.here)[:, None], 0.0, command)
 
 
 def interpolate_plan(plan: Tensor, at: Tensor) -> Tensor:

@@ -5,48 +5,34 @@ It learns first, in a tenth of the time that the trunk would need, and the trunk
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
+from devmind.agent.rows import Carry
 from devmind.agent.taps import Tapped
 from stages.voice.bodies import DEFAULT, body
 
 
-@dataclass
-class Noted(Categorical):
-    """A word or nothing for each token, logits [..., K, W]; `body` is the state that it carries, by name [B, ...]."""
-
-    body: Mapping[str, Tensor] = field(kw_only=True)
-
-    def kept(self) -> dict[str, Tensor]:
-        return dict(self.body)
-
-
 class WordsHead(Head):
-    """A body over tokens in the order in which they are heard, and a linear layer.
+    """A body over tokens in the order in which they are heard, and a linear layer: a word or nothing for each token.
 
     A row of a batch is one episode. The body remembers it as far back as its kind sees. Moments in which nothing was
     heard are passed over, as in a life, where the head is not asked then.
     """
-
-    carries: ClassVar[bool] = True
 
     def __init__(self, inlet: Inlet, words: int, hidden: int | None = None, kind: str = DEFAULT) -> None:
         super().__init__(inlet)
         hidden = hidden or max(16, inlet.width)
         self.memory = body(kind, inlet.width, hidden)
         self.answer = nn.Linear(hidden, words)
+        self.carry_spec = self.memory.carry_spec
 
-    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Noted:
+    def forward(self, tapped: Tapped, carry: Carry) -> tuple[Categorical, Carry]:
         row, lead, places = in_order(tapped)
-        features, last = self.memory.over(row, kept)
-        return Noted(self.answer(in_time(features, places)).unflatten(1, lead[1:]), body=last)
+        features, carry = self.memory.over(row, carry)
+        return Categorical(self.answer(in_time(features, places)).unflatten(1, lead[1:])), carry
 
 
 def in_order(tapped: Tapped) -> tuple[Tensor, tuple[int, ...], Tensor | None]:

@@ -1,7 +1,7 @@
 """Three bodies of arcs for speech, between the ear's tokens and the answer: a gated recurrent unit, convolutions and a
 transformer, over tokens in the order in which they are heard.
 
-None looks ahead, and each carries a state, so that stepping gives the same features as a whole row at once. The state
+None looks ahead, and each carries something, so that stepping gives the same features as a whole row at once. The carry
 does not grow with time. Zeros stand for nothing heard before.
 """
 
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from devmind.agent.rows import Carry, CarrySpec, Leaf
 from devmind.errors import ConfigError, nearest
 
 CONVOLVED = "conv"
@@ -23,18 +24,14 @@ DILATIONS, KERNEL = (1, 2, 4, 8), 3
 LAYERS, ATTENTION_HEADS, WINDOW = 2, 4, 32
 """Of the transformer: each layer sees a token and the 31 before it, 1.6 s, so two layers see twice as far."""
 
-Kept = Mapping[str, Tensor]
-
 
 class Body(nn.Module):
     """Features of tokens in a row."""
 
-    def over(self, row: Tensor, kept: Kept | None) -> tuple[Tensor, dict[str, Tensor]]:
-        """Features [B, L, H] of tokens [B, L, D], and the new state, by name [B, ...].
+    carry_spec: CarrySpec
 
-        Args:
-            kept: the state before; None, or zeros, at the beginning of an episode.
-        """
+    def over(self, row: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
+        """Features [B, L, H] of tokens [B, L, D], and the carry behind them."""
         raise NotImplementedError
 
 
@@ -43,9 +40,10 @@ class Gated(nn.GRU, Body):
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__(width, hidden, batch_first=True)
+        self.carry_spec = {"hidden": Leaf((hidden,))}
 
-    def over(self, row: Tensor, kept: Kept | None) -> tuple[Tensor, dict[str, Tensor]]:
-        features, last = self(row, None if kept is None else kept["hidden"][None].contiguous())
+    def over(self, row: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
+        features, last = self(row, carry["hidden"][None].to(row.dtype))
         return features, {"hidden": last[0]}
 
 
@@ -59,15 +57,17 @@ class Convolved(Body):
         self.enter = nn.Linear(width, hidden)
         self.convolutions = nn.ModuleList(nn.Conv1d(hidden, hidden, KERNEL, dilation=apart) for apart in DILATIONS)
         self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in DILATIONS)
+        self.carry_spec = {
+            f"layer {number}": Leaf(((KERNEL - 1) * apart, hidden)) for number, apart in enumerate(DILATIONS)
+        }
 
-    def over(self, row: Tensor, kept: Kept | None) -> tuple[Tensor, dict[str, Tensor]]:
-        features, state = self.enter(row), dict[str, Tensor]()
-        for number, (convolution, norm, apart) in enumerate(zip(self.convolutions, self.norms, DILATIONS, strict=True)):
-            name, reach = f"layer {number}", (KERNEL - 1) * apart
-            seen = _behind(None if kept is None else kept[name], norm(features), reach)
-            state[name] = seen[:, -reach:]
+    def over(self, row: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
+        features, after = self.enter(row), dict[str, Tensor]()
+        for name, convolution, norm in zip(self.carry_spec, self.convolutions, self.norms, strict=True):
+            seen = _behind(carry[name], norm(features))
+            after[name] = seen[:, -carry[name].shape[1] :]
             features = features + F.gelu(convolution(seen.mT).mT)
-        return features, state
+        return features, after
 
 
 class Attended(Body):
@@ -80,18 +80,20 @@ class Attended(Body):
         self.enter = nn.Linear(width, hidden)
         self.layers = nn.ModuleList(_Layer(hidden) for _ in range(LAYERS))
         self.norm = nn.LayerNorm(hidden)
+        layers = {f"layer {number}": Leaf((WINDOW - 1, 2 * hidden)) for number in range(LAYERS)}
+        self.carry_spec = {"here": Leaf((WINDOW - 1, 1)), **layers}
 
-    def over(self, row: Tensor, kept: Kept | None) -> tuple[Tensor, dict[str, Tensor]]:
+    def over(self, row: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
         n, before = row.shape[1], WINDOW - 1
-        here = _behind(None if kept is None else kept["here"], row.new_ones(*row.shape[:2], 1), before)
-        features, state = self.enter(row), {"here": here[:, -before:]}
+        here = _behind(carry["here"], row.new_ones(*row.shape[:2], 1))
+        features, after = self.enter(row), {"here": here[:, -before:]}
         back = torch.arange(n, device=row.device)[:, None] + before - torch.arange(n + before, device=row.device)
         seen = (back >= 0) & (back <= before) & (here[:, None, :, 0] > 0)
         bias = torch.where(seen[:, None], -_slopes(row.device)[:, None, None] * back, -torch.inf)
         for number, layer in enumerate(self.layers):
             name = f"layer {number}"
-            features, state[name] = layer(features, None if kept is None else kept[name], bias)
-        return self.norm(features), state
+            features, after[name] = layer(features, carry[name], bias)
+        return self.norm(features), after
 
 
 class _Layer(nn.Module):
@@ -104,9 +106,9 @@ class _Layer(nn.Module):
         self.out = nn.Linear(hidden, hidden)
         self.net = nn.Sequential(nn.Linear(hidden, 2 * hidden), nn.GELU(), nn.Linear(2 * hidden, hidden))
 
-    def forward(self, features: Tensor, kept: Tensor | None, bias: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, features: Tensor, before: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         normed = self.norms[0](features)
-        keys_values = _behind(kept, self.shows(normed), WINDOW - 1)
+        keys_values = _behind(before, self.shows(normed))
         features = features + self.out(attend(self.asks(normed), keys_values, bias))
         return features + self.net(self.norms[1](features)), keys_values[:, -(WINDOW - 1) :]
 
@@ -123,10 +125,9 @@ def attend(asks: Tensor, keys_values: Tensor, mask: Tensor | None = None) -> Ten
     return mixed.transpose(1, 2).flatten(-2)
 
 
-def _behind(kept: Tensor | None, new: Tensor, n: int) -> Tensor:
-    """The last `n` rows before, or zeros, and `new` [B, L, H] behind them: [B, n + L, H]."""
-    before = new.new_zeros(len(new), n, new.shape[-1]) if kept is None else kept
-    return torch.cat((before, new), 1)
+def _behind(before: Tensor, new: Tensor) -> Tensor:
+    """What came before, [B, N, H], and `new` [B, L, H] behind it: [B, N + L, H]."""
+    return torch.cat((before.to(new.dtype), new), 1)
 
 
 def _slopes(device: torch.device) -> Tensor:
@@ -145,18 +146,18 @@ def body(kind: str, width: int, hidden: int) -> Body:
 
 
 def sums_so_far(
-    sums: Mapping[str, Tensor], most: Tensor, kept: Mapping[str, Tensor] | None, at_once: bool
-) -> dict[str, Tensor]:
-    """Pooling over all Moments of an episode so far: sums, and, as `most`, the maximum of non-negative numbers;
-    an episode begins with zeros.
+    sums: Mapping[str, Tensor], most: Tensor, carry: Carry, at_once: bool
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Pooling over all Moments of an episode so far: sums, and, as `most`, the maximum of non-negative numbers. Gives
+    the result at each Moment, and the carry, which is the last result.
 
     Args:
         sums: what each Moment adds, by name, [B, F]; most: [B, F].
-        kept: the result of the Moments before; None at the beginning of an episode.
-        at_once: whether all Moments of an episode are given, [B, T, F] each; then the result at each is returned.
+        at_once: whether all Moments of an episode are given, [B, T, F] each.
     """
     if at_once:
-        return {name: value.cumsum(1) for name, value in sums.items()} | {"most": most.cummax(1).values}
-    if kept is None:
-        return {**sums, "most": most}
-    return {name: kept[name] + value for name, value in sums.items()} | {"most": torch.maximum(kept["most"], most)}
+        pooled = {name: value.cumsum(1) for name, value in sums.items()} | {"most": most.cummax(1).values}
+        return pooled, {name: value[:, -1] for name, value in pooled.items()}
+    pooled = {name: carry[name] + value for name, value in sums.items()}
+    pooled["most"] = torch.maximum(carry["most"], most)
+    return pooled, pooled

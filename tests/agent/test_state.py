@@ -20,6 +20,7 @@ from devmind.moment import Moment
 from devmind.testing.laws import ATOL
 from tests.agent.conftest import make_rows, shake, tick_of
 from tests.agent.test_stepping import all_at_once, stepped
+from tests.test_testing_parts import SummingHead
 
 FEW = ("body", "words", "periphery")
 
@@ -296,25 +297,44 @@ def test_carried_values_follow_their_row() -> None:
     agent.add_encoder("body")
     state, other = agent.new_state(3), agent.new_state(2)
     other.carry["head.plan"] = {"rest": torch.arange(1.0, 9.0).reshape(2, 4), "left": torch.tensor([4, 2])}
-    other.carry["tracker"] = ["ball", ["box"]]
+    other.carry["tracker"] = {"seen": torch.tensor([3, 5])}
     state.put([2, 0], other)
     assert state.carry["head.plan"]["left"].tolist() == [2, 0, 4]
-    other.carry["tracker"][1].append("mug")
-    assert state.carry["tracker"] == [["box"], None, "ball"], "nothing is shared with the rows that were put"
+    other.carry["tracker"]["seen"].zero_()
+    assert state.carry["tracker"]["seen"].tolist() == [5, 0, 3], "nothing is shared with the rows that were put"
     assert state.repeat(2).carry["head.plan"]["left"].tolist() == [2, 2, 0, 0, 4, 4]
     copy = state.clone()
-    copy.carry["tracker"][0].append("cup")
     copy.carry["head.plan"]["rest"].zero_()
-    assert state.carry["tracker"][0] == ["box"]
     assert state.carry["head.plan"]["rest"].sum() == 36
     state.put(2, agent.new_state())
     assert state.carry["head.plan"]["left"].tolist() == [2, 0, 0]
-    for begins, left, seen in (([False, True, True], [2, 0, 0], ["box"]), ([True, False, False], [0, 0, 0], None)):
+    for begins, left, seen in (([False, True, True], [2, 0, 0], 5), ([True, False, False], [0, 0, 0], 0)):
         first = torch.tensor(begins)[:, None]
         tick = {"senses": {}, "present": {}, "first": first, "valid": torch.ones_like(first)}
         state, _ = agent.step(state, agent.encode(state, tick))
         assert state.carry["head.plan"]["left"].tolist() == left, "an episode's begin clears its own row"
-        assert state.carry["tracker"] == [seen, None, None]
+        assert state.carry["tracker"]["seen"].tolist() == [seen, 0, 0]
+
+
+def test_a_row_carries_from_its_episodes_begin_and_waits_where_it_has_nothing_to_read() -> None:
+    """Stepped beside rows with another past, a head's answers are those of its episode in a batch."""
+    agent = Agent(Agent.config_class(size="tiny"))
+    agent.add_encoder("body")
+    agent.add_head("total", "head.categorical", tap="body", options={"classes": 3})
+    agent.heads["total"] = SummingHead(agent.inlet("body"), 3)
+    body = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0)).numpy()
+    state, answers, begins = agent.new_state(2), list[torch.Tensor](), (0, 2)
+    for t in range(6):
+        moments = [Moment(t / 10, {"body": body[row, t]}, first=t == begin) for row, begin in enumerate(begins)]
+        if t == 4:
+            moments[0] = Moment(t / 10)
+        state, output = agent.step(state, agent.encode(state, moments), heads=["total"], trunk=False)
+        answers.append(output.outputs["total"].logits)
+    assert {name: value.tolist() for name, value in state.carry["head.total"].items()}["ticks"] == [5, 4]
+    for row, ticks in ((0, [0, 1, 2, 3, 5]), (1, [2, 3, 4, 5])):
+        episode = collate([[Moment(i / 10, {"body": body[row, t]}, first=i == 0) for i, t in enumerate(ticks)]])
+        wanted = agent.forward(episode, ["total"])["total"].logits[0]
+        torch.testing.assert_close(torch.stack([answers[t][row] for t in ticks]), wanted)
 
 
 def test_take_and_put_refuse_rows_that_do_not_fit(small_agent: Callable[..., Agent]) -> None:

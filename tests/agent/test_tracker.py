@@ -13,7 +13,8 @@ from torch import Tensor
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
-from devmind.agent.tracker import CARRY, SENSE, Beliefs, numbers_of
+from devmind.agent.rows import initial_carry
+from devmind.agent.tracker import SENSE, TRACKER, Beliefs, numbers_of
 from devmind.errors import PluginError
 from devmind.moment import Moment
 from stages.memory import parts as memory
@@ -123,8 +124,9 @@ def test_beliefs_stay_on_the_cpu_where_they_are_computed(agent: Agent, monkeypat
     percepts = agent.encode(state, moment(EAST, 0, first=True))
     monkeypatch.setattr(type(agent), "device", torch.device("meta"))  # MPS would refuse their float64
     assert agent.tracker is not None
-    assert agent.tracker.track(state.carry, percepts, agent.run_head).used.any()
-    assert {value.device.type for value in state.carry[CARRY].values()} == {"cpu"}
+    beliefs, carry = agent.tracker.track(percepts, initial_carry(agent.tracker.carry_spec, 1), agent.run_head)
+    assert beliefs.used.any()
+    assert {value.device.type for value in carry.values()} == {"cpu"}
 
 
 def test_episode_begins_without_beliefs(agent: Agent) -> None:
@@ -200,7 +202,7 @@ def test_who_never_saw_anything_carries_no_beliefs_and_thinks_as_without() -> No
         assert believing.features is not None
         assert plain.features is not None
         assert torch.equal(believing.features, plain.features)
-    assert CARRY not in actors[0].state.carry
+    assert TRACKER not in actors[0].state.carry
 
 
 def test_tracker_needs_a_head_that_detects_named_classes(agent: Agent) -> None:

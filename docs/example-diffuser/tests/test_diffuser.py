@@ -61,7 +61,7 @@ def test_a_plan_is_followed_before_a_new_one_is_made() -> None:
     actor = Actor(agent, 3, generator=torch_generator("test"))
     state_plan = None
     for _, tick in zip(range(2), rollout(actor, walk(np.arange(3)), ticks=2), strict=False):
-        state_plan = actor.state.carry[f"head.{HEAD}"]
+        state_plan = actor.state.carry[f"actions.{HEAD}"]
         assert torch.equal(torch.from_numpy(tick.actions["move"]), moves[tick.tick])
     assert torch.equal(state_plan["rest"][:, 0], moves[2])
     assert state_plan["left"].tolist() == [FOLLOW - 2] * 3

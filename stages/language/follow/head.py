@@ -12,9 +12,7 @@ can turn left and right for ever; the best policies without memory are stochasti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +21,7 @@ from torch.nn import functional as F
 from devmind.agent.encoders import mlp
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
+from devmind.agent.rows import Carry, Leaf
 from devmind.agent.taps import Tapped
 from devmind.errors import MomentError
 from devmind.worlds.minigrid import OBJECTS, PLANES
@@ -59,11 +58,6 @@ class SampledActions(Categorical):
         uniform = (((numbers >> 41) & (2**23 - 1)).float() + 0.5) / 2**23  # exact in float32; MPS has no float64
         return (self.logits - uniform.log().neg().log()).argmax(-1)  # Gumbel's noise draws by the probabilities
 
-    def kept(self) -> dict[str, Tensor]:
-        """The next tick's number."""
-        assert self.tick is not None
-        return {"tick": self.tick + 1}
-
 
 def mix_bits(numbers: Tensor) -> Tensor:
     """int64 numbers that look random, the same for the same `numbers` (the last steps of Appleby's MurmurHash3)."""
@@ -79,8 +73,6 @@ class FollowHead(Head):
     before, and the page. A missing page or view counts as zeros. The number of the tick is carried.
     """
 
-    carries: ClassVar[bool] = True
-
     def __init__(self, inlet: Inlet, classes: int) -> None:
         super().__init__(inlet)
         width, narrow = inlet.width, max(16, inlet.width // 2)
@@ -93,8 +85,9 @@ class FollowHead(Head):
         self.binds = nn.ModuleList(nn.Linear(width, 2 * narrow) for _ in self.layers)
         self.squeeze = nn.Conv2d(narrow, SQUEEZED, 1)
         self.choose = mlp(SQUEEZED * SIDE**2 + 2 * width, HIDDEN, classes)
+        self.carry_spec = {"tick": Leaf(dtype=torch.int64)}
 
-    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> SampledActions:
+    def forward(self, tapped: Tapped, carry: Carry) -> tuple[SampledActions, Carry]:
         (_, readout, page), (_, here, present) = (
             x.tensor_split((VIEW_TOKENS, VIEW_TOKENS + 1), at) for x, at in ((tapped.tokens, -2), (tapped.present, -1))
         )
@@ -113,7 +106,8 @@ class FollowHead(Head):
         logits = self.choose(torch.cat((decision, instruction, readout[..., 0, :] * here), -1))
         cells = planes.flatten(-3).long()
         seen = (cells * mix_bits(torch.arange(1, cells.shape[-1] + 1, device=cells.device))).sum(-1)
-        return SampledActions(logits, seen=seen, tick=torch.zeros_like(seen) if kept is None else kept["tick"])
+        tick = carry["tick"].reshape(-1, *[1] * (seen.ndim - 1)).expand_as(seen)
+        return SampledActions(logits, seen=seen, tick=tick), {"tick": carry["tick"] + seen.shape[1:].numel()}
 
     def heard(self, page: Tensor, present: Tensor) -> Tensor:
         """What the questions find in features [..., K, D] of a page, present bool [..., K]: [..., QUESTIONS x D]."""

@@ -55,12 +55,12 @@ class FollowLearner(GradientLearner):
         head: Any = self.agent.head(FOLLOW)
         tapped, choice = self.read[-1]
         with torch.no_grad():
-            output = head(tapped)
+            output = head.respond(tapped)
             scalars = {"loss": output.loss(choice), "as the bot": (output.mode() == choice).float().mean()}
         order = torch_generator(self.seed, "follow", "order", step)
         for _ in range(STEPS):
             tapped, choice = draw_moments(self.read, MOMENTS, order)
-            self.descend(head(tapped).loss(choice))
+            self.descend(head.respond(tapped).loss(choice))
         return scalars
 
     def state_dict(self) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def arrange_table(agent: Agent, level: str, seed: int) -> Arranged:
             film.chosen = int(film.drawn.log_prob.argmax())
             film.belief = read.belief(), ""
         film.belief = film.belief[0], read.belief()
-        film.plans = int(read.after["made"][0])
+        film.plans = int(read.carry["made"][0])
         film.walked.append(senses["hand"][0, :2])
         return {ARM: output.action[ARM].cpu().numpy()}
 

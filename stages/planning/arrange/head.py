@@ -22,12 +22,13 @@ from torch.nn import functional as F
 
 from devmind.agent.heads import Inlet
 from devmind.agent.plans import Course
+from devmind.agent.rows import Carry, CarrySpec, Leaf
 from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError, nearest
 from devmind.worlds.tabletop import GRASP, PACE, PLACE_RADIUS, PLACES, THINGS
 from stages.planning.arrange.demonstrations import HORIZON, LENGTH, NEAR, PATIENCE, THERE
 from stages.planning.imagining import ARRANGING, FEATURES, HALF, Form, Imaginer, scene_of, thin_tokens
-from stages.planning.keypoints import KeyPoints, PlanHead
+from stages.planning.keypoints import KeyPoints, PlanHead, plan_spec
 
 RAW = 3
 """Number of raw tokens at the end of the tap: hand, things and places."""
@@ -60,6 +61,9 @@ class ArrangeHead(PlanHead):
 
     form: ClassVar[Form] = ARRANGING
     grip: ClassVar[int] = 2
+    carry_spec: CarrySpec = plan_spec(
+        ARRANGING, waited=Leaf(dtype=torch.int64), grip=Leaf(), lay=Leaf((THINGS, 2)), due=Leaf(dtype=torch.bool)
+    )
     silenced: frozenset[str] = frozenset()
     """For rows and floors of exams. TRUNK: its features are taken away. REPLANNING: only the first plan is made."""
 
@@ -86,7 +90,7 @@ class ArrangeHead(PlanHead):
         assert isinstance(found, Imaginer)
         return found
 
-    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Arranging:
+    def observe(self, tapped: Tapped) -> Arranging:
         tokens = (tapped.tokens * tapped.present[..., None]).float()
         hand, things, places = tokens[..., -RAW:, :].unbind(-2)
         here = tapped.present[..., -RAW:].all(-1)
@@ -98,16 +102,7 @@ class ArrangeHead(PlanHead):
         thought = F.pad(self.gate * tokens[..., :-RAW, :], (FEATURES, 0))
         condition = torch.cat((thought, F.pad(scene, (0, self.inlet.width))), -2)
         table = hand[..., :4], things[..., : 4 * THINGS], places[..., : 4 * PLACES]
-        return Arranging(self, condition, present, here, *table, before=kept)
-
-    def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
-        """The kept state of N rows without a plan."""
-        return super().nothing(n, device) | {
-            "waited": torch.zeros(n, dtype=torch.int64, device=device),
-            "grip": torch.zeros(n, device=device),
-            "lay": torch.zeros(n, THINGS, 2, device=device),
-            "due": torch.zeros(n, dtype=torch.bool, device=device),
-        }
+        return Arranging(self, condition, present, here, *table)
 
     def losses(
         self,
@@ -131,7 +126,7 @@ class ArrangeHead(PlanHead):
 class Arranging(KeyPoints):
     """The command [..., 3], from hand [..., 4], things [..., 4 * THINGS] and places [..., 4 * PLACES].
 
-    The kept state: plan [B, H, 3], symbols int64 [B, L]; at int64 [B], the next key point; waited int64 [B], ticks on
+    Carried are plan [B, H, 3], symbols int64 [B, L]; at int64 [B], the next key point; waited int64 [B], ticks on
     the way to it; made int64 [B], plans so far; grip [B]; sure [B], log probability of the symbols; lay [B, THINGS, 2],
     where the plan has things; due bool [B], a new plan is made as soon as the hand is empty.
     """
@@ -158,7 +153,7 @@ class Arranging(KeyPoints):
         )
         return self.head.losses(points.flatten(0, 1), words.flatten(0, 1), condition, present, generator)
 
-    def due(self, before: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    def due(self, before: Carry) -> tuple[Tensor, dict[str, Tensor]]:
         """Where a plan is at its end, or the table contradicts it, as soon as the hand is empty."""
         head, made, holds = self.head, before["made"], self.hand[:, HOLDS] > HALF
         seen = self.things.unflatten(-1, (THINGS, 4))
@@ -206,8 +201,8 @@ class Arranging(KeyPoints):
             things, room = (int((rows[on, 2] * kind > 0).sum()) for rows, on in ((seen, there), (places, free)))
             if things > room:
                 return f"there is no plan that sorts all: {things} things of one kind, and places for {room}."
-        if self.after and int(self.after["made"][row]):
-            left = self.after["symbols"][row].tolist()[int(self.after["at"][row]) :]
+        if self.carry and int(self.carry["made"][row]):
+            left = self.carry["symbols"][row].tolist()[int(self.carry["at"][row]) :]
             gone = [symbol for symbol in left if symbol < THINGS and not there[symbol]]
             if gone:
                 return f"I would have to know first where {self.word(gone[0])} is: I do not see it."
@@ -270,7 +265,7 @@ class Arranging(KeyPoints):
 
     def steer(self) -> Tensor:
         """Straight to the next key point, then its grip; after the last one the hand opens."""
-        after, here = self.after, self.here
+        after, here = self.carry, self.here
         at, last = after["at"], after["plan"].shape[1] - 1
         going = here & (at < self.head.follow)
         aim = after["plan"][torch.arange(len(at), device=at.device), at.clamp_max(last)]
@@ -280,5 +275,5 @@ class Arranging(KeyPoints):
         grip = torch.where(here & ~going, -1.0, grip)
         move = torch.where((going & ~there)[:, None], apart / PACE, 0.0)
         waited = torch.where(there, 0, after["waited"] + going.long())
-        self.after |= {"at": at + there.long(), "waited": waited, "grip": grip}
+        self.carry |= {"at": at + there.long(), "waited": waited, "grip": grip}
         return torch.cat((move.clamp(-1, 1), grip[:, None]), -1)

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from devmind.agent.heads import Head, Inlet
+from devmind.agent.heads import FollowingHead, Head, Inlet
 from devmind.agent.output import Output, masked_mean
 from devmind.agent.plans import Lack
+from devmind.agent.rows import Carry, Leaf, initial_carry
 from devmind.agent.taps import Tapped
 from devmind.algorithms.grid import CLASSES, DONE, EXTENT, SIDE, Map
 from devmind.errors import ConfigError
@@ -47,7 +48,7 @@ class Instruction(Output):
             bool [..., K].
         cells: logits [..., 49, classes] of what stands in the cells of the view; seen: whether there is a view, bool
             [...].
-        before, after: the kept state, old and new (`InstructHead.nothing`).
+        carry: the head's carry after `advance`; empty before.
         page: float64 [..., D], tells pages apart; None: each page is read anew.
     """
 
@@ -57,8 +58,7 @@ class Instruction(Output):
     text: Tensor
     cells: Tensor
     seen: Tensor
-    before: Mapping[str, Tensor] | None = None
-    after: dict[str, Tensor] = field(default_factory=dict)
+    carry: Carry = field(default_factory=dict)
     page: Tensor | None = None
 
     @property
@@ -110,10 +110,9 @@ class Instruction(Output):
         losses["cells"] = masked_mean(nats.reshape(target["cells"].shape), everywhere & self.seen)
         return losses
 
-    def prepare(self, generator: torch.Generator | None = None) -> None:
-        """Read new pages, add views to the maps, and choose actions, row by row."""
-        head, n = self.head, len(self.seen)
-        before = self.before or head.nothing(n)
+    def advance(self, before: Carry, generator: torch.Generator | None = None) -> Carry:
+        """Read new pages, add views to the maps, and choose actions, row by row; gives the carry."""
+        head = self.head
         kept = {name: np.array(value.cpu()) for name, value in before.items()}
         news = self._news(before)
         heard, declined, places, seen, plan, reading = (
@@ -122,7 +121,7 @@ class Instruction(Output):
         )
         if self.page is not None:
             kept["page"] = torch.where(news[:, None], self.page, before["page"].to(self.page)).cpu().numpy()
-        for row in range(n):
+        for row in range(len(heard)):
             numbers = kept["numbers"][row]
             if heard[row]:
                 numbers[[INSTRUCTED, DECLINED, PLACE]] = 1, declined[row], places[row]
@@ -132,9 +131,10 @@ class Instruction(Output):
             if seen[row] and numbers[INSTRUCTED]:
                 head.controller.act(errand, reading[row])
             head.keep(errand, kept, row)
-        self.after = {name: torch.from_numpy(value).to(self.seen.device) for name, value in kept.items()}
+        self.carry = {name: torch.from_numpy(value).to(self.seen.device) for name, value in kept.items()}
+        return self.carry
 
-    def _news(self, before: Mapping[str, Tensor]) -> Tensor:
+    def _news(self, before: Carry) -> Tensor:
         """Which rows have another page than the kept one, bool [B]. A page that stands there is read once: what the
         trunk makes of it later depends on all that was seen meanwhile, which no lesson shows."""
         if self.page is None:
@@ -148,10 +148,6 @@ class Instruction(Output):
         if not self.unknown.shape[-1]:
             return torch.zeros(self.unknown.shape[:-1], dtype=torch.int64, device=self.unknown.device)
         return self.unknown.masked_fill(~self.text, -torch.inf).argmax(-1)
-
-    def kept(self) -> dict[str, Tensor]:
-        """The errand: see `InstructHead.nothing`."""
-        return self.after
 
     def fires(self) -> Tensor:
         """Whether the head answers, bool [...]: once it was instructed."""
@@ -170,19 +166,19 @@ class Instruction(Output):
     @property
     def over(self) -> Tensor:
         """Which errands are over (carried out, stuck or declined), bool [B]."""
-        numbers, plan = self.after["numbers"], self.after["plan"]
+        numbers, plan = self.carry["numbers"], self.carry["plan"]
         subgoals = (plan[..., 0] != END).sum(-1)
         return self.stuck | (numbers[:, AT] >= subgoals)
 
     @property
     def stuck(self) -> Tensor:
         """Which errands are stuck, as no way leads on, bool [B]."""
-        return self.after["numbers"][:, STUCK] > 0
+        return self.carry["numbers"][:, STUCK] > 0
 
     def belief(self, row: int = 0) -> str:
         """The state of a row's errand, in a sentence: which thing the agent would have to know of and looks for, that
         there is none, or that it is done; '' where no errand was begun."""
-        kept = {name: value.cpu().numpy() for name, value in self.after.items()}
+        kept = {name: value.cpu().numpy() for name, value in self.carry.items()}
         begun = kept["numbers"][row, INSTRUCTED] and not kept["numbers"][row, DECLINED]
         return self.head.errand(kept, row).belief if begun else ""
 
@@ -196,7 +192,7 @@ class Instruction(Output):
 
     def unknown_word(self, text: str, row: int = 0) -> str:
         """The word of an instruction that is most likely unknown."""
-        place = int(self.after["numbers"][row, PLACE]) if self.after else int(self._places().flatten()[row])
+        place = int(self.carry["numbers"][row, PLACE]) if self.carry else int(self._places().flatten()[row])
         # Tokens are bytes after "a page begins"; with other tokens the number still says roughly where.
         before = text.encode(errors="replace")[: max(0, place - 1)].decode(errors="ignore")
         at = min(len(before), max(0, len(text) - 1))
@@ -206,7 +202,7 @@ class Instruction(Output):
     def lacks(self, page: str, row: int = 0) -> Lack | None:
         """The meaning of an unknown word, which the answer replaces; or where the thing of the next subgoal is, for
         which the agent looks meanwhile: the answer is done first, and then the rest of the plan."""
-        kept = {name: value.cpu().numpy() for name, value in self.after.items()}
+        kept = {name: value.cpu().numpy() for name, value in self.carry.items()}
         if not page or not kept["numbers"][row, INSTRUCTED]:
             return None
         if kept["numbers"][row, DECLINED]:
@@ -216,9 +212,9 @@ class Instruction(Output):
     def _done(self) -> tuple[Tensor, Tensor]:
         lead = self.seen.shape
         flat = self if len(lead) == 1 else self._flattened()
-        if not flat.after:
-            flat.prepare()
-        numbers = flat.after["numbers"].long()
+        if not flat.carry:
+            flat.advance(initial_carry(self.head.carry_spec, len(flat.seen), flat.seen.device))
+        numbers = flat.carry["numbers"].long()
         return (numbers[:, INSTRUCTED] > 0).reshape(lead), (numbers[:, ACTION] - 1).clamp_min(0).reshape(lead)
 
     def _flattened(self) -> Instruction:
@@ -306,15 +302,17 @@ def _at(x: Tensor, order: Tensor) -> Tensor:
     return x.gather(1, order[..., None].expand(-1, -1, x.shape[-1]))
 
 
-class InstructHead(Head):
+class InstructHead(FollowingHead):
     """Taps the trunk's features of a page, the page's own tokens, and a board, in this order.
+
+    It carries an errand: plan int64 [B, LENGTH, 3]; the map's cells int8 [B, side, side] and looked bool [B, side,
+    side, 4]; pose int64 [B, 3]; numbers int64 [B, 8] (NUMBERS); page float64 [B, D], the sum of the page's own tokens,
+    each multiplied by its number.
 
     Args:
         views: tokens of the board; hidden: width of the network that reads pages; classes: number of classes of a cell.
         cells: width of the layer that reads cells; that of the head whose weights `start_from` takes.
     """
-
-    carries: ClassVar[bool] = True
 
     def __init__(
         self, inlet: Inlet, views: int = 8, hidden: int = 96, classes: int = CLASSES, cells: int = 256
@@ -325,6 +323,14 @@ class InstructHead(Head):
         self.views, self.controller = views, Controller()
         self.reader = Reader(2 * inlet.width, LENGTH, sum(SYMBOLS), hidden)
         self.read = nn.Sequential(nn.Linear(inlet.map_channels[MAP], cells), nn.ReLU(), nn.Linear(cells, classes))
+        self.carry_spec = {
+            "plan": Leaf((LENGTH, len(SYMBOLS)), torch.int64),
+            "cells": Leaf((EXTENT, EXTENT), torch.int8),
+            "looked": Leaf((EXTENT, EXTENT, 4), torch.bool),
+            "pose": Leaf((3,), torch.int64),
+            "numbers": Leaf((len(NUMBERS),), torch.int64),
+            "page": Leaf((inlet.width,), torch.float64),
+        }
 
     def start_from(self, other: Head) -> None:
         """Take over the weights of a head that reads the cells of the same map.
@@ -337,7 +343,7 @@ class InstructHead(Head):
         except (AttributeError, RuntimeError) as error:
             raise ConfigError(f"Views can be read only as by a head of the same map and width: {error}") from error
 
-    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Instruction:
+    def observe(self, tapped: Tapped) -> Instruction:
         lead = tapped.present.shape[:-1]
         k = (tapped.present.shape[-1] - self.views) // 2
         present = tapped.present[..., k : 2 * k].reshape(lead.numel(), k)
@@ -358,25 +364,11 @@ class InstructHead(Head):
         parts = (plan.unflatten(0, lead), unknown.unflatten(0, lead), present.unflatten(0, lead), cells, seen)
         order = 1 + torch.arange(k, device=tokens.device, dtype=torch.float64)
         page = (order[:, None] * tokens[:, k : 2 * k]).sum(1).unflatten(0, lead)
-        return Instruction(self, *parts, before=kept, page=page)
-
-    def nothing(self, n: int) -> dict[str, Tensor]:
-        """The kept state of N rows without an errand: plan int64 [N, LENGTH, 3]; the map's cells int8 [N, side, side]
-        and looked bool [N, side, side, 4]; pose int64 [N, 3]; numbers int64 [N, 8] (NUMBERS); page float64 [N, D], the
-        sum of the page's own tokens, each multiplied by its number.
-        """
-        return {
-            "plan": torch.zeros(n, LENGTH, len(SYMBOLS), dtype=torch.int64),
-            "cells": torch.zeros(n, EXTENT, EXTENT, dtype=torch.int8),
-            "looked": torch.zeros(n, EXTENT, EXTENT, 4, dtype=torch.bool),
-            "pose": torch.zeros(n, 3, dtype=torch.int64),
-            "numbers": torch.zeros(n, len(NUMBERS), dtype=torch.int64),
-            "page": torch.zeros(n, self.inlet.width, dtype=torch.float64),
-        }
+        return Instruction(self, *parts, page=page)
 
     @staticmethod
     def errand(kept: Mapping[str, np.ndarray], row: int) -> Errand:
-        """The errand in a row's kept state."""
+        """The errand in a row of a carry."""
         numbers = kept["numbers"][row]
         here = Map()
         if numbers[ACTION]:
@@ -388,7 +380,7 @@ class InstructHead(Head):
 
     @staticmethod
     def keep(errand: Errand, kept: Mapping[str, np.ndarray], row: int) -> None:
-        """Write an errand into a row's kept state: the inverse of `errand`."""
+        """Write an errand into a row of a carry: the inverse of `errand`."""
         here, numbers = errand.map, kept["numbers"][row]
         kept["plan"][row], kept["cells"][row] = symbols.as_numbers(errand.plan), here.cells
         kept["looked"][row], kept["pose"][row] = here.looked, here.pose

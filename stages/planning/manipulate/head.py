@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind.agent.heads import SCALE_DEG, SIGHT_TOKENS, Head, Inlet, NamedCells
+from devmind.agent.rows import Carry, CarrySpec, Leaf
 from devmind.agent.taps import Tapped
 from devmind.agent.tracker import project
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
@@ -27,7 +28,7 @@ from devmind.errors import ConfigError
 from devmind.sessions.pictures import WIDE_HALF_DEG
 from devmind.worlds.nursery.state import COLOUR_NAMES, HAND_HIGH, HAND_LOW, MAX_REACH_M
 from stages.planning.imagining import Form, Imaginer, thin_tokens
-from stages.planning.keypoints import KeyPoints, PlanHead
+from stages.planning.keypoints import KeyPoints, PlanHead, plan_spec
 from stages.planning.manipulate.demonstrations import (
     COLOURS,
     FORM,
@@ -104,6 +105,7 @@ class ManipulateHead(PlanHead):
 
     form: ClassVar[Form] = FORM
     grip: ClassVar[int] = 3
+    carry_spec: CarrySpec = plan_spec(FORM, waited=Leaf(dtype=torch.int64), grip=Leaf())
     silenced: frozenset[str] = frozenset()
     """For rows of exams. TRUNK: its features are taken away."""
 
@@ -122,7 +124,7 @@ class ManipulateHead(PlanHead):
         """Take over the weights by which `other` reads places."""
         self.read.start_from(other)
 
-    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Manipulating:
+    def observe(self, tapped: Tapped) -> Manipulating:
         tokens = (tapped.tokens * tapped.present[..., None]).float()
         parts = [THOUGHTS, SIGHT_TOKENS, self.n_words, 1]
         thought, sight, words, body = tokens.split(parts, -2)
@@ -135,7 +137,7 @@ class ManipulateHead(PlanHead):
         if TRUNK in self.silenced:
             present[..., :THOUGHTS] = False
         condition = torch.cat((F.pad(thought, (FEATURES, 0)), self.scene_tokens(scene)), -2)
-        return Manipulating(self, condition, present, seen[1] & seen[2] & seen[3], places, body, before=kept)
+        return Manipulating(self, condition, present, seen[1] & seen[2] & seen[3], places, body)
 
     def scene(self, places: Tensor, body: Tensor) -> Tensor:
         """A room as tokens for the denoiser, [..., TOLD_BY, FEATURES]: the hand, the thing asked for, each colour."""
@@ -152,13 +154,6 @@ class ManipulateHead(PlanHead):
         at them.
         """
         return F.pad(scene, (0, self.inlet.width))
-
-    def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
-        """The kept state of N rows without a plan."""
-        return super().nothing(n, device) | {
-            "waited": torch.zeros(n, dtype=torch.int64, device=device),
-            "grip": torch.full((n,), -1.0, device=device),
-        }
 
     def losses(
         self,
@@ -179,7 +174,7 @@ class Manipulating(KeyPoints):
 
     `here` is where picture, word and body are sensed; without a word the head does not answer.
 
-    The kept state: plan [B, H, 5], symbols int64 [B, H]; at int64 [B], the next key point; waited int64 [B], ticks on
+    Carried are plan [B, H, 5], symbols int64 [B, H]; at int64 [B], the next key point; waited int64 [B], ticks on
     the way to it; made int64 [B], plans so far; grip [B]; sure [B], log probability of the symbols.
     """
 
@@ -223,14 +218,14 @@ class Manipulating(KeyPoints):
         )
         return losses
 
-    def due(self, before: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    def due(self, before: Carry) -> tuple[Tensor, dict[str, Tensor]]:
         """Where a task still stands at a plan's end, and where the hand has closed on nothing."""
         missed = (before["grip"] > 0) & ~(self.body[:, HELD] > 0.5)
         return self.here & ((before["made"] == 0) | missed | (before["at"] >= HORIZON)), {}
 
     def steer(self) -> Tensor:
         """Towards the next key point, then its grip; after the last one the hand stays, with its grip."""
-        after, here, hand = self.after, self.here, self._hand()
+        after, here, hand = self.carry, self.here, self._hand()
         at, last = after["at"], after["plan"].shape[1] - 1
         going = here & (at <= last)
         aim = after["plan"][torch.arange(len(at), device=at.device), at.clamp_max(last)]
@@ -239,12 +234,13 @@ class Manipulating(KeyPoints):
         apart = (aim[:, :3].clamp(low, high) - hand) * (UNIT_M / MAX_REACH_M)
         most = apart.abs().amax(-1)
         there = going & ((most <= NEAR_M / MAX_REACH_M) | (after["waited"] >= PATIENCE))
-        grip = torch.where(there, torch.where(aim[:, 3] > 0, 1.0, -1.0), after["grip"])
+        # Before the first plan, where 0 is carried, the hand is open.
+        grip = torch.where(torch.where(there, aim[:, 3], after["grip"]) > 0, 1.0, -1.0)
         pace = torch.where(aim[:, 4] > 0, 1.0, SLOW)
         step = apart * (pace / most.clamp_min(1e-6)).clamp_max(1.0)[:, None]
         step = torch.where((going & ~there)[:, None], step, 0.0) * (MAX_REACH_M / UNIT_M)
         waited = torch.where(there, 0, after["waited"] + going.long())
-        self.after |= {"at": at + there.long(), "waited": waited, "grip": grip}
+        self.carry |= {"at": at + there.long(), "waited": waited, "grip": grip}
         return self.head.inverse(hand, hand + step, grip[:, None]).clamp(-1, 1)
 
     def halfwidths(self, points: np.ndarray) -> np.ndarray:

@@ -178,7 +178,7 @@ def _gone(
 
 def says_no_plan(actor: Actor) -> np.ndarray:
     """For which of the rows that were asked the agent says that there is no plan, bool, from the planner's state."""
-    return np.asarray(actor.state.carry[f"kept.{ROUTE}"]["none"].cpu().numpy())
+    return np.asarray(actor.state.carry[f"head.{ROUTE}"]["none"].cpu().numpy())
 
 
 def walk(

@@ -110,7 +110,7 @@ def plan_market(agent: Agent, level: str, seed: int) -> Planned:
         if first.all():
             spread = float(volatility(read.returns)[0])
             film.found = read.weighed(torch.tensor([0]), torch.tensor([0]), None, watch)
-        film.plans, film.ticks = int(read.after["made"][0]), film.ticks + 1
+        film.plans, film.ticks = int(read.carry["made"][0]), film.ticks + 1
         return {TRADE: output.action[TRADE].cpu().numpy()}
 
     with torch.inference_mode():

@@ -7,17 +7,16 @@ what is held already decides whether anything is traded at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output, masked_mean
+from devmind.agent.rows import Carry, Leaf
 from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError
 
@@ -31,12 +30,11 @@ FADES = (4.0, 512.0)
 
 @dataclass
 class Trade(Output):
-    """The band `low` to `high` [...] of shares of wealth, the share `held` [...], and the memory [..., M] behind it."""
+    """The band `low` to `high` [...] of shares of wealth, and the share `held` [...]."""
 
     low: Tensor
     high: Tensor
     held: Tensor
-    memory: Tensor
 
     def mode(self) -> Tensor:
         """The share of the cash to spend, or of the units to sell (negative), [..., 1]."""
@@ -53,10 +51,6 @@ class Trade(Output):
     def numbers(self) -> Tensor:
         """The band's edges [..., 2]."""
         return torch.stack((self.low, self.high), -1)
-
-    def kept(self) -> dict[str, Tensor]:
-        """What has been seen of this market."""
-        return {"memory": self.memory}
 
 
 def command(low: Tensor, high: Tensor, held: Tensor) -> Tensor:
@@ -82,13 +76,11 @@ class TradeHead(Head):
         ConfigError: it taps anything but two tokens.
     """
 
-    carries: ClassVar[bool] = True
-
     def __init__(self, inlet: Inlet, memory: int = 32, hidden: int = 64) -> None:
         super().__init__(inlet)
         if inlet.n_tokens != 2:
             raise ConfigError("A head that trades taps a sense of returns with one token, and a raw account behind it.")
-        self.size = memory
+        self.carry_spec = {"memory": Leaf((memory,))}
         self.remembered = nn.Linear(inlet.width, memory)
         self.lasting = nn.Parameter(torch.linspace(log(FADES[0]), log(FADES[1]), memory))
         """Logarithms of the ticks in which each number fades to 1/e."""
@@ -96,13 +88,12 @@ class TradeHead(Head):
         layers = [layer for pair in pairwise(sizes) for layer in (nn.Linear(*pair), nn.GELU())]
         self.read = nn.Sequential(*layers, nn.Linear(hidden, 2))
 
-    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Trade:
+    def forward(self, tapped: Tapped, carry: Carry) -> tuple[Trade, Carry]:
         tokens = (tapped.tokens * tapped.present[..., None]).float()
         lead, (seen, account) = tokens.shape[:-2], tokens.unbind(-2)
-        before = None if kept is None else kept["memory"]
-        flat = None if before is None else before.reshape(-1, self.size)
-        low, high, memory = self.bands(seen.reshape(-1, 1, seen.shape[-1]), account[..., LEFT].reshape(-1, 1), flat)
-        return Trade(low.reshape(lead), high.reshape(lead), account[..., HELD], memory.reshape(*lead, self.size))
+        path = seen.reshape(lead[0], lead[1:].numel(), -1)
+        low, high, memory = self.bands(path, account[..., LEFT].reshape(path.shape[:2]), carry["memory"])
+        return Trade(low.reshape(lead), high.reshape(lead), account[..., HELD]), {"memory": memory}
 
     def bands(self, seen: Tensor, left: Tensor, before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Edges of the band [B, T] at each of T ticks, and the memory [B, M] behind the last of them.

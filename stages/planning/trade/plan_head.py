@@ -19,12 +19,13 @@ from torch.nn import functional as F
 
 from devmind.agent.heads import Inlet
 from devmind.agent.plans import Plan
+from devmind.agent.rows import Carry, CarrySpec, Leaf
 from devmind.agent.taps import Tapped
 from devmind.algorithms.diffusion.pipeline import Watch
 from devmind.errors import ConfigError
 from devmind.worlds.market import SEEN, Costs
 from stages.planning.imagining import Form, Imaginer
-from stages.planning.keypoints import KeyPoints, PlanHead
+from stages.planning.keypoints import KeyPoints, PlanHead, plan_spec
 from stages.planning.trade import HORIZON
 from stages.planning.trade.plans import (
     ACCOUNT,
@@ -83,8 +84,8 @@ class Weighed:
 class TradePlan(KeyPoints):
     """The trade [..., 1], from returns [..., SEEN] as they are seen and the account [..., 3].
 
-    Kept are plan [B, H, 1], log returns that were imagined with it, and symbols int64 [B, H]; int64 [B]: at, the tick
-    that comes next, and made, plans so far; sure [B], log probability of the symbols; mark [B], what the plan was
+    Carried are plan [B, H, 1], log returns that were imagined with it, and symbols int64 [B, H]; int64 [B]: at, the
+    tick that comes next, and made, plans so far; sure [B], log probability of the symbols; mark [B], what the plan was
     thought to grow by above never trading.
     """
 
@@ -115,7 +116,7 @@ class TradePlan(KeyPoints):
         words = words.repeat_interleave(s, 0)
         return self.head.imaginer.losses(condition, points.flatten(0, 1)[..., None], words, generator, present)
 
-    def due(self, before: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    def due(self, before: Carry) -> tuple[Tensor, dict[str, Tensor]]:
         """Where a stride is over."""
         return self.here & ((before["made"] == 0) | (before["at"] >= self.head.follow)), {}
 
@@ -130,9 +131,9 @@ class TradePlan(KeyPoints):
 
     def steer(self) -> Tensor:
         """The next symbol's trade."""
-        at = self.after["at"]
-        symbol = self.after["symbols"].gather(1, at.clamp_max(HORIZON - 1)[:, None])
-        self.after["at"] = at + (self.after["made"] > 0).long()
+        at = self.carry["at"]
+        symbol = self.carry["symbols"].gather(1, at.clamp_max(HORIZON - 1)[:, None])
+        self.carry["at"] = at + (self.carry["made"] > 0).long()
         share = torch.as_tensor(SHARE, dtype=torch.float32, device=at.device)[symbol]
         return torch.where(self.here[:, None], share, 0.0)
 
@@ -175,6 +176,7 @@ class TradePlanHead(PlanHead):
     """
 
     form: ClassVar[Form] = FORM
+    carry_spec: CarrySpec = plan_spec(FORM, mark=Leaf())
     costs: Costs = Costs()
     """By which plans are judged; which market it is nobody tells, so these are the usual ones."""
 
@@ -190,7 +192,7 @@ class TradePlanHead(PlanHead):
         self.candidates, self.follow = candidates, follow
         self.imaginer = PriceImaginer(features=FEATURES, form=FORM, **{**SIZES, **sizes})
 
-    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> TradePlan:
+    def observe(self, tapped: Tapped) -> TradePlan:
         tokens = F.pad(tapped.tokens, (0, self.inlet.width - tapped.tokens.shape[-1]))
         here = tapped.present.all(-1)
         if tapped.known is not None:
@@ -199,8 +201,4 @@ class TradePlanHead(PlanHead):
             here = here & (tapped.known >= wanted).all(-1)
         tokens = (tokens * here[..., None, None]).float()
         returns, account = tokens[..., 0, :SEEN], tokens[..., 1, :ACCOUNT]
-        return TradePlan(self, scene(returns, account), here[..., None], here, returns, account, before=kept)
-
-    def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
-        """What is kept of N rows without a plan."""
-        return super().nothing(n, device) | {"mark": torch.zeros(n, device=device)}
+        return TradePlan(self, scene(returns, account), here[..., None], here, returns, account)

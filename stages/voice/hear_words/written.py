@@ -8,9 +8,8 @@ forgets words that are further back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +17,7 @@ from torch.nn import functional as F
 
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output, masked_mean
+from devmind.agent.rows import Carry, Leaf
 from devmind.agent.taps import Tapped
 from stages.voice.arc import in_order
 from stages.voice.bodies import DEFAULT, attend, body
@@ -39,7 +39,6 @@ class Written(Output):
     Attributes:
         moments: T, of a batch; None in a tick.
         frames: logits [B, T K, W] of a word or nothing for each token, by which the body is taught too.
-        body: the state that it carries.
         counts: int64 [B, T], of a batch with Moments in which nothing was heard: how many were heard up to each. Its
             tokens are in the order of `in_order`.
     """
@@ -49,7 +48,6 @@ class Written(Output):
     here: Tensor
     moments: int | None
     frames: Tensor
-    body: Mapping[str, Tensor]
     counts: Tensor | None = None
 
     def window(self, ends: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -106,10 +104,6 @@ class Written(Output):
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         return self.mode()
 
-    def kept(self) -> dict[str, Tensor]:
-        heard, here = self.heard[:, 1 - HEARD :], self.here[:, 1 - HEARD :]
-        return {**{f"body {name}": value for name, value in self.body.items()}, "heard": heard, "here": here.float()}
-
 
 class WrittenHead(Head):
     """A body, and one decoder layer (Vaswani et al. 2017): attention to the words before, then to what was heard.
@@ -120,8 +114,6 @@ class WrittenHead(Head):
     Args:
         words: the number of classes, BLANK among them; kind: of the body.
     """
-
-    carries: ClassVar[bool] = True
 
     def __init__(self, inlet: Inlet, words: int, hidden: int | None = None, kind: str = DEFAULT) -> None:
         super().__init__(inlet)
@@ -136,20 +128,21 @@ class WrittenHead(Head):
         self.before, self.out = nn.Linear(hidden, 2 * hidden), nn.Linear(hidden, hidden)
         self.net = nn.Sequential(nn.Linear(hidden, 2 * hidden), nn.GELU(), nn.Linear(2 * hidden, hidden))
         self.answer = nn.Linear(hidden, words)
+        of_body = {f"body {name}": leaf for name, leaf in self.memory.carry_spec.items()}
+        self.carry_spec = {**of_body, "heard": Leaf((HEARD - 1, hidden)), "here": Leaf((HEARD - 1,))}
 
-    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Written:
+    def forward(self, tapped: Tapped, carry: Carry) -> tuple[Written, Carry]:
         row, lead, places = in_order(tapped)
-        of_body = {name[5:]: value for name, value in (kept or {}).items() if name.startswith("body ")}
-        features, last = self.memory.over(row, of_body or None)
+        features, of_body = self.memory.over(row, {name: carry[f"body {name}"] for name in self.memory.carry_spec})
         frames = self.frames(features)
         features = features + frames.softmax(-1) @ self.known.weight
-        old, was = features.new_zeros(len(row), HEARD - 1, features.shape[-1]), features.new_zeros(len(row), HEARD - 1)
-        if kept is not None:
-            old, was = kept["heard"], kept["here"]
-        here = torch.cat((was > 0, torch.ones_like(features[..., 0], dtype=torch.bool)), 1)
+        heard = torch.cat((carry["heard"].to(features.dtype), features), 1)
+        here = torch.cat((carry["here"] > 0, torch.ones_like(features[..., 0], dtype=torch.bool)), 1)
         moments = lead[1] if len(lead) > 2 else None
-        heard = None if places is None else tapped.present.any(-1).cumsum(1)
-        return Written(self, torch.cat((old, features), 1), here, moments, frames, last, heard)
+        counts = None if places is None else tapped.present.any(-1).cumsum(1)
+        carry = {f"body {name}": value for name, value in of_body.items()}
+        carry |= {"heard": heard[:, 1 - HEARD :], "here": here[:, 1 - HEARD :].float()}
+        return Written(self, heard, here, moments, frames, counts), carry
 
     def foretold(self, heard: Tensor, here: Tensor, words: Tensor) -> Tensor:
         """Logits [B, N, W] of the word behind each of `words` int64 [B, N], the first of which is BLANK."""

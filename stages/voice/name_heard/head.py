@@ -4,9 +4,7 @@ encoders' tokens.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +12,7 @@ from torch.nn import functional as F
 
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
+from devmind.agent.rows import Carry, Leaf
 from devmind.agent.taps import Tapped
 from stages.voice.bodies import sums_so_far
 from stages.voice.ear import TOKENS
@@ -30,33 +29,26 @@ class Named(Categorical):
     """Which picture is named by all that was heard so far, logits [..., 4].
 
     Attributes:
-        pooled: what was heard, pooled: the state that it carries.
-        seen: bool [...], whether anything is in view.
+        heard, seen: bool [...], whether anything was heard so far, and whether pictures are in view.
         meant: [..., S], the vector of the sound; shown: [..., 4, S], those of the pictures. All have norm 1.
     """
 
-    pooled: Mapping[str, Tensor] = field(kw_only=True)
+    heard: Tensor = field(kw_only=True)
     seen: Tensor = field(kw_only=True)
     meant: Tensor = field(kw_only=True)
     shown: Tensor = field(kw_only=True)
 
     def fires(self) -> Tensor:
         """Whether something was heard and pictures are in view."""
-        return self.seen & (self.pooled["weight"][..., 0] > 0)
-
-    def kept(self) -> dict[str, Tensor]:
-        return dict(self.pooled)
+        return self.seen & self.heard
 
 
 class NamedHead(Head):
     """Taps ("trunk:listen", "trunk:sight", "listen", "sight"): the sound of the episode so far, pooled by learned
     weights and by the maximum, and the four tokens of each picture become vectors of one space; their cosine decides.
 
-    The state consists of sums and maxima of non-negative numbers, so an episode begins with zeros. A row of a batch is
-    one episode. A Moment in which nothing is heard leaves the state as it is.
+    It carries sums and maxima of non-negative numbers. A Moment in which nothing is heard leaves them as they are.
     """
-
-    carries: ClassVar[bool] = True
 
     def __init__(self, inlet: Inlet, size: int = 48) -> None:
         super().__init__(inlet)
@@ -65,8 +57,9 @@ class NamedHead(Head):
         self.means = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, size))
         self.sees = nn.Sequential(nn.Linear(4 * read, width), nn.GELU(), nn.Linear(width, size))
         self.gain = nn.Parameter(torch.tensor(8.0))
+        self.carry_spec = {"weight": Leaf((1,)), **dict.fromkeys(("mean", "most"), Leaf((width,)))}
 
-    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Named:
+    def forward(self, tapped: Tapped, carry: Carry) -> tuple[Named, Carry]:
         # The trunk's feature of each token, and the token itself behind it.
         tokens, present = torch.cat(tapped.tokens.chunk(2, -2), -1), tapped.present.chunk(2, -1)[0]
         heard, here = tokens[..., :TOKENS, :], present[..., :TOKENS, None]
@@ -74,13 +67,13 @@ class NamedHead(Head):
         weight = (_MOST_WEIGHT * torch.tanh(self.weigh(heard) / _MOST_WEIGHT)).exp() * here
         sums = {"weight": weight.sum(-2), "mean": (weight * features).sum(-2)}
         most = features.amax(-2)
-        pooled = sums_so_far(sums, most, kept, at_once=features.ndim > 3)
+        pooled, carry = sums_so_far(sums, most, carry, at_once=features.ndim > 3)
         mean = pooled["mean"] / pooled["weight"].clamp_min(1e-6)
         meant = F.normalize(self.means(torch.cat((mean, pooled["most"]), -1)), dim=-1)
         shown = F.normalize(self.sees(by_picture(tokens[..., TOKENS:, :])), dim=-1)
         seen = present[..., TOKENS:].all(-1)
         fits = (shown @ meant[..., None])[..., 0] * self.gain
-        return Named(fits, pooled=pooled, seen=seen, meant=meant, shown=shown)
+        return Named(fits, heard=pooled["weight"][..., 0] > 0, seen=seen, meant=meant, shown=shown), carry
 
 
 def by_picture(tokens: Tensor) -> Tensor:

@@ -6,15 +6,12 @@ from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
+from devmind.agent.rows import Carry, Leaf
 from devmind.agent.taps import Tapped
 from stages.voice.bodies import sums_so_far
 from stages.voice.ear import MEL, SCALE, SHIFT
@@ -29,25 +26,13 @@ def in_pairs(mel: Tensor) -> Tensor:
     return mel[..., mel.shape[-1] % 2 :].unflatten(-1, (-1, 2)).mean(-1)
 
 
-@dataclass
-class Sorted(Categorical):
-    """The kind of all that was heard up to each Moment, logits [..., K]; `pooled` is the state that it carries."""
-
-    pooled: Mapping[str, Tensor] = field(kw_only=True)
-
-    def kept(self) -> dict[str, Tensor]:
-        return dict(self.pooled)
-
-
 class KindsHead(Head):
-    """Weighted mean and spread, and maximum, over all Moments of an episode, of 384 features each: 48 at each of eight
-    places of the frequency axis.
+    """The kind of all that was heard up to each Moment: by weighted mean, spread and maximum, over all Moments of an
+    episode, of 384 features each, 48 at each of eight places of the frequency axis.
 
     The weights are learned (attention pooling, Ilse et al. 2018, ICML), so silence counts little. All results are sums
     or maxima of non-negative numbers, so an episode begins with zeros. A row of a batch is one episode.
     """
-
-    carries: ClassVar[bool] = True
 
     def __init__(self, inlet: Inlet, kinds: int, dropout: float = 0.3) -> None:
         super().__init__(inlet)
@@ -63,8 +48,9 @@ class KindsHead(Head):
         features = 48 * (inlet.map_channels[MEL] // 8)
         self.weigh = nn.Linear(features, 1)
         self.answer = nn.Sequential(nn.Dropout(dropout), nn.Linear(3 * features, kinds))
+        self.carry_spec = {"weight": Leaf((1,)), **dict.fromkeys(("mean", "square", "most"), Leaf((features,)))}
 
-    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Sorted:
+    def forward(self, tapped: Tapped, carry: Carry) -> tuple[Categorical, Carry]:
         mel = in_pairs(tapped.maps[MEL].flatten(-2))
         seen = self.look(((mel + SHIFT) * SCALE).flatten(0, -3)[:, None]).mean(-1)
         features = seen.flatten(1).unflatten(0, mel.shape[:-2])
@@ -72,8 +58,8 @@ class KindsHead(Head):
         weight = (_MOST_WEIGHT * torch.tanh(self.weigh(features) / _MOST_WEIGHT)).exp() * here
         sums = {"weight": weight, "mean": weight * features, "square": weight * features.square()}
         most = features * here
-        pooled = sums_so_far(sums, most, kept, at_once=features.ndim > 2)
+        pooled, carry = sums_so_far(sums, most, carry, at_once=features.ndim > 2)
         total = pooled["weight"].clamp_min(1e-6)
         mean = pooled["mean"] / total
         spread = ((pooled["square"] / total - mean.square()).clamp_min(0.0) + _LEAST_VARIANCE).sqrt()
-        return Sorted(self.answer(torch.cat((mean, spread, pooled["most"]), -1)), pooled=pooled)
+        return Categorical(self.answer(torch.cat((mean, spread, pooled["most"]), -1))), carry

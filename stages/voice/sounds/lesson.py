@@ -199,7 +199,7 @@ def arc_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, 
     moments = mel[:, LEAD + FRAMES - BEFORE :].unfold(1, BEFORE + FRAMES, FRAMES)[:, :, :, None]
     nothing = mel.new_zeros(*moments.shape[:2], TOKENS, agent.config.width)
     here = torch.ones_like(nothing[..., 0], dtype=torch.bool)
-    output: Any = agent.head(ARC)(Tapped(nothing, here, {MEL: moments}))
+    output: Any = agent.head(ARC).respond(Tapped(nothing, here, {MEL: moments}))
     targets = batch["wanted"].to(agent.device)[:, None].expand_as(output.logits)
     value = smoothed_cross_entropy(output.logits[:, 5:], targets[:, 5:])
     return value, {"kinds by the arc": value.detach()}

@@ -4,9 +4,7 @@ codec.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +12,7 @@ from torch import Tensor, nn
 from devmind.agent.encoders import mlp
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
-from devmind.agent.rows import where_rows
+from devmind.agent.rows import Carry, Leaf, initial_carry, where_rows
 from devmind.agent.taps import Tapped
 from stages.voice.arc import in_order, in_time
 from stages.voice.bodies import body, sums_so_far
@@ -36,16 +34,15 @@ class Replied(Categorical):
     int64 [..., 10, 4, 2] of the likeliest (or a sampled) word.
 
     Attributes:
-        by: the head. pooled, arc: the state that it carries, what was heard, pooled, and that of its body.
-        seen: bool [...], whether anything is seen.
+        by: the head.
+        heard, seen: bool [...], whether anything was heard so far, and whether anything is seen.
         looked: logits [..., 64] of looking at each cell; zeros if nothing is seen.
         understood: logits [..., U] of what was asked.
         asked: logits [...] of a taught question having been asked; None for a head that takes everything for questions.
     """
 
     by: ReplyHead = field(kw_only=True)
-    pooled: Mapping[str, Tensor] = field(kw_only=True)
-    arc: Mapping[str, Tensor] = field(kw_only=True)
+    heard: Tensor = field(kw_only=True)
     seen: Tensor = field(kw_only=True)
     looked: Tensor = field(kw_only=True)
     understood: Tensor = field(kw_only=True)
@@ -62,11 +59,8 @@ class Replied(Categorical):
 
     def fires(self) -> Tensor:
         """Whether a question was heard and a page asks for an answer; without a page `detail` sees nothing."""
-        heard = self.seen & (self.pooled["weight"].sum(-1) > 0)
+        heard = self.seen & self.heard
         return heard if self.asked is None else heard & (self.asked > 0)
-
-    def kept(self) -> dict[str, Tensor]:
-        return {**self.pooled, **self.arc}
 
 
 class ReplyHead(Head):
@@ -82,8 +76,6 @@ class ReplyHead(Head):
         ear: the kind of the body over the ear's tokens.
         refuses: whether it can tell that no taught question was asked, and then gives no answer.
     """
-
-    carries: ClassVar[bool] = True
 
     @property
     def refuses(self) -> bool:
@@ -118,18 +110,19 @@ class ReplyHead(Head):
             nn.Conv1d(hidden, hidden, 3, padding=1), nn.GELU(),
             nn.Conv1d(hidden, SIZE, 1),
         )  # fmt: skip
+        of_what_was_heard = {"weight": Leaf((GROUPS,)), **dict.fromkeys(("mean", "most"), Leaf((width,)))}
+        self.carry_spec = {**of_what_was_heard, **self.memory.carry_spec}
 
-    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Replied:
-        pooled, arc = self._heard(tapped, kept)
-        return self._reply(pooled, arc, tapped)
+    def forward(self, tapped: Tapped, carry: Carry) -> tuple[Replied, Carry]:
+        pooled, carry = self._heard(tapped, carry)
+        return self._reply(pooled, tapped), carry
 
     def at_the_end(self, tapped: Tapped) -> Replied:
         """As `forward` for the last of T Moments [B, T, ...] alone, [B, ...]."""
-        heard, arc = self._heard(tapped, None)
-        pooled = {name: value[:, -1] for name, value in heard.items()}
-        return self._reply(pooled, arc, tapped.map(lambda value: value[:, -1]))
+        _, pooled = self._heard(tapped, initial_carry(self.carry_spec, len(tapped.tokens), tapped.tokens.device))
+        return self._reply(pooled, tapped.map(lambda value: value[:, -1]))
 
-    def _reply(self, pooled: Mapping[str, Tensor], arc: Mapping[str, Tensor], tapped: Tapped) -> Replied:
+    def _reply(self, pooled: Carry, tapped: Tapped) -> Replied:
         mean = pooled["mean"] / pooled["weight"].clamp_min(1e-6).repeat_interleave(self.inlet.width // GROUPS, -1)
         meant = self.means(torch.cat((mean, pooled["most"]), -1))
         looked, shown = self._look(meant, tapped)
@@ -137,24 +130,24 @@ class ReplyHead(Head):
         seen = tapped.present[..., HEARD:].any(-1)
         understood = self.understands(meant)
         asked = None if self.is_asked is None else self.is_asked(meant)[..., 0]
-        return Replied(
-            logits, by=self, pooled=pooled, arc=arc, seen=seen, looked=looked, understood=understood, asked=asked
-        )
+        heard = pooled["weight"].sum(-1) > 0
+        return Replied(logits, by=self, heard=heard, seen=seen, looked=looked, understood=understood, asked=asked)
 
-    def _heard(self, tapped: Tapped, kept: Mapping[str, Tensor] | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """What was heard so far, pooled, and the state of the body over the ear's tokens."""
+    def _heard(self, tapped: Tapped, carry: Carry) -> tuple[Carry, Carry]:
+        """What was heard up to each Moment, pooled, and the carry: what was at the last one, and that of the body."""
         heard, here = tapped.tokens[..., :HEARD, :], tapped.present[..., :HEARD, None]
         row, lead, places = in_order(Tapped(heard, here[..., 0]))
-        features, arc = self.memory.over(row, kept)
+        before = {name: carry[name] for name in self.memory.carry_spec}
+        features, of_body = self.memory.over(row, before)
         if len(lead) < 3:  # in a tick in which a row sees something and hears nothing, its body waits
-            before = None if kept is None else {name: kept[name] for name in arc}
-            arc = where_rows(here[..., 0].any(-1), arc, before)
+            of_body = where_rows(here[..., 0].any(-1), of_body, before)
         heard = in_time(features, places).unflatten(1, lead[1:])
         features = torch.relu(self.hear(heard)) * here
         weight = (_MOST_WEIGHT * torch.tanh(self.weigh(heard) / _MOST_WEIGHT)).exp() * here
         each = weight.repeat_interleave(self.inlet.width // GROUPS, -1)
         sums = {"weight": weight.sum(-2), "mean": (each * features).sum(-2)}
-        return sums_so_far(sums, features.amax(-2), kept, at_once=features.ndim > 3), arc
+        pooled, last = sums_so_far(sums, features.amax(-2), carry, at_once=features.ndim > 3)
+        return pooled, {**last, **of_body}
 
     def _look(self, meant: Tensor, tapped: Tapped) -> tuple[Tensor, Tensor]:
         """Logits [..., 64] of looking at each cell, and the sum of what is seen there, [..., D]; zeros if nothing."""

@@ -77,7 +77,7 @@ def lived(child: Agent, world: str, level: str, head: str, effector: str, ticks:
 
     def watch(tick: Tick) -> None:
         recording.tick(tick, room)
-        kept = {name: value.clone() for name, value in tick.state.carry[f"kept.{head}"].items()}
+        kept = {name: value.clone() for name, value in tick.state.carry[f"head.{head}"].items()}
         found.append((view.of(tick, room), kept))
 
     loop = LiveLoop(child, room, watchers={"page": watch}, answers={effector: (head,)})

@@ -177,16 +177,16 @@ def test_the_head_needs_both_the_word_and_the_thing() -> None:
 
     for _ in range(80):
         tapped, wanted = moments(48)
-        loss = head(tapped).loss(wanted)
+        loss = head.respond(tapped).loss(wanted)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     tapped, wanted = moments(256)
-    assert (head(tapped).mode() == wanted).float().mean() > 0.95
+    assert (head.respond(tapped).mode() == wanted).float().mean() > 0.95
     deaf = Tapped(tapped.tokens * 0, tapped.present, tapped.maps)
-    assert (head(deaf).mode() == wanted).float().mean() < 0.65
-    assert torch.isfinite(head(Tapped(tapped.tokens[:, :9], tapped.present[:, :9], tapped.maps)).logits).all()
-    blind = head(Tapped(tapped.tokens, tapped.present)).logits
+    assert (head.respond(deaf).mode() == wanted).float().mean() < 0.65
+    assert torch.isfinite(head.respond(Tapped(tapped.tokens[:, :9], tapped.present[:, :9], tapped.maps)).logits).all()
+    blind = head.respond(Tapped(tapped.tokens, tapped.present)).logits
     assert len(blind.unique(dim=0)) == 2, "without a view it goes by what is said alone"
 
 
@@ -234,7 +234,7 @@ def test_a_view_of_another_size_is_refused(agent: Agent) -> None:
     head = agent.head(parts.FOLLOW)
     tokens = torch.zeros(1, 12, agent.config.width)
     with pytest.raises(MomentError, match=r"13 planes of 7x7; got 16 of 5x5"):
-        head(Tapped(tokens, torch.ones(1, 12, dtype=torch.bool), {"planes": torch.zeros(1, 16, 5, 5)}))
+        head.respond(Tapped(tokens, torch.ones(1, 12, dtype=torch.bool), {"planes": torch.zeros(1, 16, 5, 5)}))
 
 
 def test_the_follow_head_acts_only_where_it_is_chosen(agent: Agent) -> None:
@@ -271,12 +271,12 @@ def test_the_lessons_cached_input_equals_the_heads_input_in_an_episode(context: 
     tapped, choice = learner.moments_of(agent, batch)
     assert len(choice) == int(batch["valid"].sum())
     head = agent.head(parts.FOLLOW)
-    assert head(tapped).loss(choice).item() == pytest.approx(lesson.loss(agent, batch)[0].item(), rel=1e-4)
+    assert head.respond(tapped).loss(choice).item() == pytest.approx(lesson.loss(agent, batch)[0].item(), rel=1e-4)
     order = torch.Generator().manual_seed(0)
     longer = learner.moments_of(agent, lesson.lesson_batch(context, 4, 8))
     both, wanted = learner.draw_moments([(tapped, choice), longer], 10_000, order)
     assert len(wanted) == len(choice) + len(longer[1])
-    assert head(both).loss(wanted).isfinite()
+    assert head.respond(both).loss(wanted).isfinite()
     assert len(learner.draw_moments([(tapped, choice), longer], 7, order)[1]) == 7
 
 

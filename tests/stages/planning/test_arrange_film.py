@@ -33,7 +33,7 @@ def agent() -> Agent:
 def test_the_pages_plan_is_the_one_in_the_state(agent: Agent) -> None:
     actor = Actor(agent, 1, effectors=[parts.ARM])
     for _ in rollout(actor, make_world("tabletop", "two", [5]), 1):
-        kept = actor.state.carry[f"kept.{parts.ARRANGE}"]
+        kept = actor.state.carry[f"head.{parts.ARRANGE}"]
     found = film.arrange_table(agent, "two", 5)
     assert found.drawn is not None
     assert torch.equal(found.drawn.trajectory[found.chosen], kept["plan"][0])
@@ -83,7 +83,7 @@ def test_an_impossible_plan_and_missing_senses_are_reported(agent: Agent) -> Non
         return read.belief()
 
     said(table, True)
-    kept = actor.state.carry[f"kept.{parts.ARRANGE}"]
+    kept = actor.state.carry[f"head.{parts.ARRANGE}"]
     kept["symbols"][:] = torch.tensor([2, 5, 1, 4, 0, 7])
     kept["at"][:], kept["made"][:] = 0, 1
     assert said(table, False) == "I know where all is."

@@ -96,7 +96,7 @@ def arranged(agent: Agent, level: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def kept(actor: Actor) -> dict[str, Tensor]:
-    return actor.state.carry[f"kept.{parts.ARRANGE}"]
+    return actor.state.carry[f"head.{parts.ARRANGE}"]
 
 
 def test_the_head_keeps_the_laws_of_heads(agent: Agent) -> None:

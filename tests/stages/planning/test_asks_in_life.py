@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
+from devmind.agent.rows import initial_carry
 from devmind.agent.threads import stepping_threads
 from devmind.config import LiveConfig, MemoryConfig
 from devmind.errors import ConfigError, WorldError
@@ -151,13 +152,13 @@ def told(agent: Agent) -> Callable[..., Instruction]:
     head: Any = agent.head(parts.INSTRUCT)
 
     def output(plan: symbols.Subgoals, at: int = 0, stuck: bool = False) -> Instruction:
-        kept = {name: np.array(value) for name, value in head.nothing(1).items()}
+        kept = {name: np.array(value) for name, value in initial_carry(head.carry_spec, 1).items()}
         errand = Errand(plan=plan, at=at, action=DONE, stuck=stuck)
         kept["numbers"][0, INSTRUCTED] = 1
         InstructHead.keep(errand, kept, 0)
         none = torch.zeros(1)
-        after = {name: torch.from_numpy(value) for name, value in kept.items()}
-        return Instruction(head, none, none, none, none, none, after=after)
+        carry = {name: torch.from_numpy(value) for name, value in kept.items()}
+        return Instruction(head, none, none, none, none, none, carry)
 
     return output
 
@@ -187,7 +188,7 @@ def test_an_answer_replaces_the_word_with_its_own_article(
     told: Callable[..., Instruction], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = told(())
-    output.after["numbers"][0, 1] = 1
+    output.carry["numbers"][0, 1] = 1
     monkeypatch.setattr(Instruction, "unknown_word", lambda output, text, row=0: "zorb")
 
     def restated(page: str, answer: str) -> str:

@@ -365,7 +365,7 @@ def test_a_standing_page_is_read_once(agent: Agent, monkeypatch: pytest.MonkeyPa
     for page in ["go to the red ball"] * 3 + ["", "go to the red ball", "go to the red box"]:
         actor({**senses, "text": [page]}, np.array([not declined]))
         told: Any = actor.output.outputs[parts.INSTRUCT]  # type: ignore[union-attr]
-        declined.append(bool(told.after["numbers"][0, DECLINED]))
+        declined.append(bool(told.carry["numbers"][0, DECLINED]))
     assert declined == [False] * 5 + [True]
 
 

@@ -215,7 +215,7 @@ def test_a_hand_that_closes_on_nothing_replans_at_once(agent: Agent, knowing: Kn
     world = knowing.world = make_world("nursery", "handle/grasp", SEEDS)
     actor, at, made = exam.handler(agent, len(SEEDS)), [], []
     for _ in rollout(actor, world, 14):
-        kept = actor.state.carry[f"kept.{parts.MANIPULATE}"]
+        kept = actor.state.carry[f"head.{parts.MANIPULATE}"]
         at.append(kept["at"].numpy())
         made.append(kept["made"].numpy())
     assert np.stack(at)[np.stack(made) == 1].max() == 2

@@ -78,7 +78,7 @@ def test_the_shown_plan_is_the_one_in_the_state(child: Agent, rules: PointMazeRu
     head: Any = child.head(parts.ROUTE)
     for tick in range(head.follow + 1):
         assert page.tick()
-        kept, view = page.actor.state.carry[f"kept.{parts.ROUTE}"], shown.views[-1]
+        kept, view = page.actor.state.carry[f"head.{parts.ROUTE}"], shown.views[-1]
         np.testing.assert_allclose(view["plan"], kept["plan"][0].numpy() * UNIT, atol=0.005)
         assert view["words"] == [parts.WORDS[word] for word in kept["symbols"][0].tolist() if word]
         assert view["age"] == int(kept["age"][0])

@@ -13,6 +13,7 @@ from torch import Tensor
 from devmind import make_world
 from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
+from devmind.agent.rows import initial_carry
 from devmind.algorithms.diffusion import HybridPipeline
 from devmind.errors import ConfigError
 from devmind.seeding import exam_seeds, numpy_rng
@@ -47,7 +48,7 @@ def lived(agent: Agent, seeds: np.ndarray, ticks: int) -> tuple[list[dict[str, T
     """The state kept after each tick, and the commands [ticks, N, 2]."""
     actor, kept, done = Actor(agent, len(seeds), effectors=[WALK]), [], []
     for tick in rollout(actor, make_world("pointmaze", "medium", seeds), ticks):
-        kept.append({name: value.clone() for name, value in actor.state.carry[f"kept.{ROUTE}"].items()})
+        kept.append({name: value.clone() for name, value in actor.state.carry[f"head.{ROUTE}"].items()})
         done.append(np.asarray(tick.actions[WALK]))
     return kept, np.stack(done)
 
@@ -116,7 +117,7 @@ def test_a_new_episode_starts_without_the_old_plan(agent: Agent) -> None:
     world = make_world("pointmaze", "medium", [0, 6])
     for _ in rollout(actor, world, 1, first):
         pass
-    age = actor.state.carry[f"kept.{ROUTE}"]["age"]
+    age = actor.state.carry[f"head.{ROUTE}"]["age"]
     assert age.tolist() == [4, 1]
 
 
@@ -136,27 +137,26 @@ def test_rows_with_different_numbers_are_planned_together_with_their_own_noise(a
         alone = head.search(read.rows(torch.tensor([row])), number=number)
         torch.testing.assert_close(both.plans[row], alone.plans[0], atol=ATOL, rtol=0)
         torch.testing.assert_close(both.marks[row], alone.marks[0], atol=1e-4, rtol=0)
-    empty = head.nothing(2, torch.device("cpu"))
-    read.before, calls = empty | {"made": torch.tensor([3, 1])}, []
+    before, calls = initial_carry(head.carry_spec, 2) | {"made": torch.tensor([3, 1])}, []
     head.search = lambda *args, number, **how: (  # type: ignore[method-assign]
         calls.append(number.tolist()) or PlannerHead.search(head, *args, number=number, **how)
     )
-    read.prepare()
+    read.advance(before)
     assert calls == [[3, 1]]
-    assert read.after["made"].tolist() == [4, 2]
+    assert read.carry["made"].tolist() == [4, 2]
 
 
 def on_a_plan(read: Any, age: int, along: list[float], at: list[float]) -> Tensor:
     """Let `read` follow straight plans [2, H, 2] of some age, on which its place is the point `at`, in strides; it had
     come as far as `along`. Returns the plans.
     """
-    head = read.head
     points = torch.arange(HORIZON) - torch.tensor(at)[:, None]
     plan = read.place[:, None] + points[..., None] * torch.tensor([0.1, 0.05])
-    read.before = head.nothing(2, torch.device("cpu")) | {
+    before = initial_carry(read.head.carry_spec, 2) | {
         "plan": plan, "age": torch.full((2,), age), "made": torch.ones(2, dtype=torch.int64),
         "along": torch.tensor(along), "goal": read.goal, "last": read.place,
     }  # fmt: skip
+    read.advance(before)
     return plan
 
 
@@ -170,24 +170,21 @@ def test_a_due_plan_begins_from_the_rest_of_the_last_one(agent: Agent, monkeypat
     monkeypatch.setattr(HybridPipeline, "__call__", noted)
     head.steps, head.warm_steps = 7, 2
     plan = on_a_plan(read, FOLLOW, [2.0, 3.5], [2.25, 4.0])
-    read.prepare()
     (how,) = calls
     rest = interpolate_plan(plan, torch.arange(HORIZON) + torch.tensor([[2.25], [4.0]]))
     torch.testing.assert_close(unscale_places(how["start"]).unflatten(0, (2, -1))[:, 0], rest)
     assert (how["begin"], how["steps"]) == (WARM, head.warm_steps * round(1 / WARM))
-    assert read.after["age"].tolist() == [1, 1]
-    assert read.after["along"].tolist() == [0.0, 0.0], "the new plan is at its beginning"
-    read.before = head.nothing(2, torch.device("cpu"))
-    read.prepare()
+    assert read.carry["age"].tolist() == [1, 1]
+    assert read.carry["along"].tolist() == [0.0, 0.0], "the new plan is at its beginning"
+    read.advance(initial_carry(head.carry_spec, 2))
     assert (calls[1]["start"], calls[1]["steps"]) == (None, head.steps)
 
 
 def test_progress_along_a_plan_is_never_taken_back(agent: Agent) -> None:
     read = read_of(agent)
     on_a_plan(read, 3, [2.0, 3.0], [2.5, 2.5])
-    read.prepare()
-    assert read.after["along"].tolist() == [2.5, 3.0]
-    assert read.after["age"].tolist() == [4, 4]
+    assert read.carry["along"].tolist() == [2.5, 3.0]
+    assert read.carry["age"].tolist() == [4, 4]
 
 
 def test_the_first_candidate_draws_the_likeliest_symbols(agent: Agent) -> None:
@@ -220,7 +217,7 @@ def test_there_is_no_plan_without_a_goal(agent: Agent) -> None:
     actor = Actor(agent, 2, effectors=[WALK], without=["goal"])
     for tick in rollout(actor, make_world("pointmaze", "medium", [0, 1]), 2):
         assert tick.actions[WALK].shape == (2, 2)
-    assert actor.state.carry[f"kept.{ROUTE}"]["age"].tolist() == [0, 0]
+    assert actor.state.carry[f"head.{ROUTE}"]["age"].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("sense", ["body", "goal"])
@@ -229,11 +226,11 @@ def test_an_agent_without_a_full_position_stands_still_and_keeps_its_plan(agent:
     actor, world = Actor(agent, 2, effectors=[WALK]), make_world("pointmaze", "medium", [0, 1])
     senses = world.observe()
     actor(senses, np.ones(2, bool))
-    before = {name: value.clone() for name, value in actor.state.carry[f"kept.{ROUTE}"].items()}
+    before = {name: value.clone() for name, value in actor.state.carry[f"head.{ROUTE}"].items()}
     broken = np.array(senses[sense])
     broken[1, 1] = np.nan
     walked = actor(senses | {sense: broken}, np.zeros(2, bool))[WALK]
-    kept = actor.state.carry[f"kept.{ROUTE}"]
+    kept = actor.state.carry[f"head.{ROUTE}"]
     assert walked[0].any()
     assert not walked[1].any()
     assert kept["age"].tolist() == [2, 1]
@@ -367,7 +364,7 @@ def test_a_held_up_agent_is_not_late_and_goes_back_when_patience_ends(agent: Age
     kept = []
     for tick in range(6):
         actor(senses, np.array([tick == 0]))
-        kept.append({name: value.clone() for name, value in actor.state.carry[f"kept.{ROUTE}"].items()})
+        kept.append({name: value.clone() for name, value in actor.state.carry[f"head.{ROUTE}"].items()})
     assert all(float(one["along"][0]) == 0.0 for one in kept)
     assert [bool(one["around"][0]) for one in kept[:3]] == [False] * 3
     back = next(one for one in kept if bool(one["around"][0]))
@@ -393,7 +390,7 @@ def test_the_denoiser_is_saved_as_a_diffusers_pipeline(agent: Agent, tmp_path) -
 def test_a_planner_without_symbols_works_and_too_short_a_plan_is_refused(agent: Agent) -> None:
     inlet = head_of(agent).inlet
     plain = PlannerHead(inlet, length=0, width=32, layers=1, attention_heads=2, candidates=2, steps=2)
-    assert plain.nothing(2, torch.device("cpu"))["symbols"].shape == (2, 0)
+    assert plain.carry_spec["symbols"].shape == (0,)
     with pytest.raises(ConfigError, match="needs at least one candidate"):
         PlannerHead(inlet, horizon=4, stride=4, follow=9)
 

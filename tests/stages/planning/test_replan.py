@@ -14,6 +14,7 @@ from torch import Tensor
 from devmind import make_world
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
+from devmind.agent.rows import initial_carry
 from devmind.config import RunConfig
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
@@ -144,7 +145,7 @@ def test_the_planner_reports_a_blocked_maze_and_stays(planner: Agent, tmp_path) 
     assert not came.arrived.any()
     actor, context = Actor(planner, 4, effectors=[WALK]), tiny_context(tmp_path)
     exam.walk(actor, context, {"medium" + BLOCKED: SEEDS[:4]}, lambda: exam.says_no_plan(actor))
-    kept = actor.state.carry[f"kept.{ROUTE}"]
+    kept = actor.state.carry[f"head.{ROUTE}"]
     assert (kept["told"][kept["none"]] == 0).all()
     assert (kept["failed"][kept["none"]] >= 2).all()
 
@@ -181,7 +182,7 @@ def test_an_agent_that_stands_still_is_cut_but_not_before_its_goal_moved(planner
         asked.append(ticks)
 
         def said() -> np.ndarray:
-            ticks.append(actor.state.carry[f"kept.{ROUTE}"]["last"].numpy())
+            ticks.append(actor.state.carry[f"head.{ROUTE}"]["last"].numpy())
             return exam.says_no_plan(actor)
 
         return exam.walk(actor, context, rooms, said, fixed=fixed)
@@ -298,10 +299,10 @@ def test_in_the_goals_cell_it_goes_straight_when_all_plans_are_refused(agent: Ag
     monkeypatch.setattr(head, "leads_into", lambda plans, *_: torch.ones(plans.shape[:2], dtype=torch.bool))
     at, goal = torch.tensor([[0.0, 0.0]]), torch.tensor([[0.1, -0.1]])
     read = head.thinking(at, goal, torch.eye(len(MAZES))[:1])
-    read.prepare()
-    plan = read.after["plan"][0]
+    read.advance(initial_carry(head.carry_spec, 1))
+    plan = read.carry["plan"][0]
     torch.testing.assert_close(plan[[0, 1, -1]], torch.cat((at, goal, goal)))
-    assert not read.after["around"].any()
+    assert not read.carry["around"].any()
 
 
 def test_a_stalled_agent_goes_to_the_middle_of_its_cell_or_in_the_goals_cell_to_the_goal(agent: Agent) -> None:
@@ -311,10 +312,9 @@ def test_a_stalled_agent_goes_to_the_middle_of_its_cell_or_in_the_goals_cell_to_
     stalled = torch.full((2,), head.patience)
     plan = at[:, None].repeat(1, HORIZON, 1)
     kept = {"age": torch.ones(2, dtype=torch.int64), "stalled": stalled, "plan": plan, "goal": goal, "last": at}
-    read.before = head.nothing(2, torch.device("cpu")) | kept
-    read.prepare()
-    torch.testing.assert_close(read.after["plan"][:, 1], torch.stack((goal[0], torch.zeros(2))))
-    assert read.after["around"].tolist() == [False, True]
+    read.advance(initial_carry(head.carry_spec, 2) | kept)
+    torch.testing.assert_close(read.carry["plan"][:, 1], torch.stack((goal[0], torch.zeros(2))))
+    assert read.carry["around"].tolist() == [False, True]
 
 
 def test_a_dead_end_with_few_trips_counts_as_a_place(agent: Agent) -> None:
@@ -349,7 +349,7 @@ def test_no_plan_crosses_the_corner_between_two_shut_cells(agent: Agent) -> None
 
 def test_felt_evidence_fades_and_a_cell_found_closed_stays_closed(agent: Agent) -> None:
     head, place = head_of(agent), torch.tensor([[0.4, 0.4]])
-    before = head.nothing(1, torch.device("cpu")) | {"told": torch.tensor([[1.0, 0.0]]), "last": place}
+    before = initial_carry(head.carry_spec, 1) | {"told": torch.tensor([[1.0, 0.0]]), "last": place}
     pushed, moved = head.felt(before, place + torch.tensor([[WALKED, 0.0]]), torch.ones(1, dtype=torch.bool))
     torch.testing.assert_close(pushed, torch.tensor([[1 - FADES, 0.0]]))
     torch.testing.assert_close(moved, pushed)
@@ -432,13 +432,10 @@ def test_plans_between_neighbouring_places_are_drawn_once_for_all_detours(
 
 
 def test_a_goal_in_the_neighbouring_cell_is_planned_without_a_detour(planner: Agent, tmp_path) -> None:
-    """The kept state has the names, shapes and dtypes of `nothing` in every tick."""
     actor = Actor(planner, 2, effectors=[WALK])
     rules = PointMazeRules("medium")
     senses: Mapping[str, Any] = rules.observe(rules.between(np.zeros((2, 2)), np.array([[CELL, 0.0], [0.0, CELL]])))
     actor(senses, np.ones(2, bool))
-    kept, empty = actor.state.carry[f"kept.{ROUTE}"], head_of(planner).nothing(2, torch.device("cpu"))
-    assert {name: value.shape for name, value in kept.items()} == {name: value.shape for name, value in empty.items()}
-    assert {name: value.dtype for name, value in kept.items()} == {name: value.dtype for name, value in empty.items()}
+    kept = actor.state.carry[f"head.{ROUTE}"]
     assert not kept["around"].any()
     assert not kept["none"].any()

@@ -33,7 +33,7 @@ def command(*words: str) -> tuple[int, str]:
 def test_the_pages_plan_is_the_one_in_the_state(agent: Agent) -> None:
     actor = planner(agent, 1)
     for _ in rollout(actor, make_world("market", "shocks", [7]), 1):
-        kept = actor.state.carry["kept.trade_plan"]
+        kept = actor.state.carry["head.trade_plan"]
     found = film.plan_market(agent, "shocks", 7)
     assert torch.equal(found.weighed.symbols[0, found.chosen], kept["symbols"][0])
     assert torch.equal(found.weighed.path, kept["plan"][..., 0])

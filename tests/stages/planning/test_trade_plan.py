@@ -139,7 +139,7 @@ def test_plans_and_imagined_prices_do_not_depend_on_the_future(agent: Agent) -> 
         actor, ticks, kept = exam.planner(agent, len(SEEDS)), [], []
         for tick in rollout(actor, world, 72):
             ticks.append(tick.actions[parts.TRADE])
-            kept.append({name: value.clone() for name, value in actor.state.carry["kept.trade_plan"].items()})
+            kept.append({name: value.clone() for name, value in actor.state.carry["head.trade_plan"].items()})
         done.append((ticks, kept))
     (one, kept), (other, kept_other) = done
     np.testing.assert_array_equal(one[:61], other[:61])
@@ -154,7 +154,7 @@ def test_a_plan_is_kept_followed_for_its_stride_and_replaced(agent: Agent) -> No
     actor: Actor = exam.planner(agent, len(SEEDS))
     made, symbols, plans = [], [], []
     for tick in rollout(actor, world, 3 * head.follow):
-        kept = actor.state.carry["kept.trade_plan"]
+        kept = actor.state.carry["head.trade_plan"]
         made.append(kept["made"].tolist())
         plans.append(kept["symbols"].clone())
         at = tick.tick % head.follow
@@ -237,8 +237,8 @@ def test_a_known_rise_buys_and_a_known_fall_sells(agent: Agent, imagined: Imagin
     imagined.symbols[:, 0] = BUY, BUY, SELL, SELL
     found = read(agent, returns, account)
     assert found.mode()[:, 0].tolist() == [1.0, 0.0, 0.0, -1.0]
-    assert found.after["mark"].tolist()[0] > 0.08
-    assert found.after["mark"].tolist()[1:3] == [0.0, 0.0]
+    assert found.carry["mark"].tolist()[0] > 0.08
+    assert found.carry["mark"].tolist()[1:3] == [0.0, 0.0]
 
 
 def test_losses_are_computed_on_the_normalised_plan(agent: Agent) -> None:
@@ -355,13 +355,13 @@ def test_unknown_prices_or_account_do_not_cause_trades(agent: Agent) -> None:
     broken[parts.RETURNS][0, 5], broken[parts.ACCOUNT][1, 2] = np.nan, np.inf
     actor = exam.planner(agent, n)
     told = actor(broken, np.ones(n, bool))[parts.TRADE]
-    kept, as_before = (one.state.carry["kept.trade_plan"] for one in (actor, whole))
+    kept, as_before = (one.state.carry["head.trade_plan"] for one in (actor, whole))
     assert told[:2].tolist() == [[0.0], [0.0]]
     assert kept["made"].tolist() == [0, 0, 1]
     assert torch.equal(kept["symbols"][2], as_before["symbols"][2])
     without = exam.planner(agent, n)
     without({parts.RETURNS: senses[parts.RETURNS]}, np.ones(n, bool))
-    assert without.state.carry["kept.trade_plan"]["made"].tolist() == [0, 0, 0]
+    assert without.state.carry["head.trade_plan"]["made"].tolist() == [0, 0, 0]
 
 
 def test_an_account_is_rebuilt_from_its_sense() -> None:

@@ -13,6 +13,7 @@ from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.agent.heads import Inlet
+from devmind.agent.rows import initial_carry
 from devmind.agent.taps import Tapped
 from devmind.curriculum import runner
 from devmind.curriculum.start import give_settings, load_stage
@@ -54,15 +55,14 @@ def test_stepping_a_body_equals_the_whole_row_within_and_beyond_its_context(kind
     body = bodies.body(kind, 8, 16).eval()
     row = torch.randn(3, 150, 8, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
-        whole, last = body.over(row, None)
+        whole, last = body.over(row, initial_carry(body.carry_spec, 3))
         for pieces in (row.split(1, 1), row.split([1, 2, 40, 70, 30, 7], 1)):
-            kept, found = None, []
+            carry, found = initial_carry(body.carry_spec, 3), []
             for piece in pieces:
-                features, kept = body.over(piece, kept)
+                features, carry = body.over(piece, carry)
                 found.append(features)
             torch.testing.assert_close(torch.cat(found, 1), whole, atol=1e-5, rtol=1e-5)
-            assert kept is not None
-            assert {name: value.shape for name, value in kept.items()} == {n: v.shape for n, v in last.items()}
+            assert {name: value.shape for name, value in carry.items()} == {n: v.shape for n, v in last.items()}
         # A row whose episode begins is a row of zeros in the state.
         again = body.over(row[:, :5], {name: torch.zeros_like(value) for name, value in last.items()})[0]
         torch.testing.assert_close(again, whole[:, :5], atol=1e-5, rtol=1e-5)
@@ -72,7 +72,7 @@ def test_stepping_a_body_equals_the_whole_row_within_and_beyond_its_context(kind
 def test_a_body_sees_exactly_its_context_and_never_ahead(kind: str, sees: int) -> None:
     body = bodies.body(kind, 8, 16).eval()
     row = torch.randn(1, 100, 8, requires_grad=True)
-    (body.over(row, None)[0][0, 80] * torch.arange(16)).sum().backward()
+    (body.over(row, initial_carry(body.carry_spec, 1))[0][0, 80] * torch.arange(16)).sum().backward()
     assert row.grad is not None
     met = row.grad[0].abs().sum(-1).nonzero().flatten().tolist()
     assert met == list(range(80 - sees + 1, 81))
@@ -141,7 +141,7 @@ def test_writing_with_the_cache_equals_writing_without() -> None:
         with torch.inference_mode():
             for parameter in head.parameters():
                 parameter *= 2.0  # so that different heads say different words
-            output = head(Tapped(tokens, here))
+            output = head.respond(Tapped(tokens, here))
             words, (heard, there) = output.words(), output.window()
             plain = torch.full((8, 1), BLANK)
             for _ in range(LONGEST):
@@ -161,7 +161,7 @@ def test_the_writing_head_ignores_input_beyond_its_window() -> None:
     other[:, 30:] = one[:, 30:]
     here = torch.ones(1, 120, 2, dtype=torch.bool)
     with torch.inference_mode():
-        outputs = [head(Tapped(row, here)) for row in (one, other)]
+        outputs = [head.respond(Tapped(row, here)) for row in (one, other)]
     late, early = (
         [float(output.nats(["red"], torch.tensor([end]))[0]) for output in outputs] for end in (240, 60 + HEARD - 4)
     )
@@ -222,7 +222,9 @@ def test_each_kind_learns_words_frame_by_frame_and_in_writing(kind: str, feature
     ear: Any = pupil.eval().encoder(parts.LISTEN)
     with torch.inference_mode():
         tokens = ear.tokens_of(batch["mel"])
-        written: Any = pupil.head(parts.WRITTEN_ARC)(Tapped(tokens, torch.ones(tokens.shape[:-1], dtype=torch.bool)))
+        written: Any = pupil.head(parts.WRITTEN_ARC).respond(
+            Tapped(tokens, torch.ones(tokens.shape[:-1], dtype=torch.bool))
+        )
     right = np.mean([said == meant for said, meant in zip(texts_of(written.words()), batch["texts"], strict=True)])
     assert right == 1.0
 

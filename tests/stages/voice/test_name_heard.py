@@ -59,18 +59,18 @@ def test_a_picture_is_read_from_its_own_tokens_in_both_inputs() -> None:
     head = NamedHead(Inlet(8, 2 * count))
     tokens = torch.randn(1, 1, 2 * count, 8, generator=torch.Generator().manual_seed(0))
     present = torch.ones(tokens.shape[:-1], dtype=torch.bool)
-    before = head(Tapped(tokens, present))
+    before = head.respond(Tapped(tokens, present))
     for where in (at, at + count):
         other = tokens.clone()
         other[:, :, where] += 1
-        after = head(Tapped(other, present))
+        after = head.respond(Tapped(other, present))
         differs = (after.shown != before.shown).any(-1)[0, 0]
         assert differs.tolist() == [True, False, False, False]
         assert torch.equal(after.meant, before.meant)
     heard = tokens.clone()
     heard[:, :, 0] += 1
-    assert torch.equal(head(Tapped(heard, present)).shown, before.shown)
-    assert not torch.equal(head(Tapped(heard, present)).meant, before.meant)
+    assert torch.equal(head.respond(Tapped(heard, present)).shown, before.shown)
+    assert not torch.equal(head.respond(Tapped(heard, present)).meant, before.meant)
 
 
 def test_one_of_four_pictures_of_different_kinds_is_named() -> None:
