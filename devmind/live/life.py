@@ -633,7 +633,7 @@ class Life:
         held |= {} if self.holding.crop is None else {"sight": self.holding.crop}
         self.recent.add(replace(tick.moment, senses=held))
         self._named = None
-        self.recalling.offer(tick.moment)
+        self.recalling.put(tick.moment)
 
     def _recall(self, moment: Moment) -> Encoded | None:
         """The recalled entries that the agent is stepped with, first noted in the recording, so that a check can repeat
