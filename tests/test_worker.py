@@ -8,8 +8,6 @@ from devmind.worker import Worker
 
 
 class Slow(Worker[str]):
-    failed = "It failed ({kind}: {error})."
-
     def __init__(self) -> None:
         super().__init__("slow", 2)
         self.done, self.begun, self.may = list[str](), threading.Event(), threading.Event()
@@ -18,11 +16,9 @@ class Slow(Worker[str]):
         self.begun.set()
         self.may.wait(20)
         self.done.append(item)
-        if item == "b":
-            raise KeyError
 
 
-def test_full_queue_drops_as_asked_and_an_error_ends_nothing() -> None:
+def test_full_queue_drops_as_asked_and_the_end_waits_for_what_is_in_work() -> None:
     with Slow() as slow:
         assert slow.put("a")
         assert slow.begun.wait(20)
@@ -31,10 +27,3 @@ def test_full_queue_drops_as_asked_and_an_error_ends_nothing() -> None:
         threading.Timer(0.1, slow.may.set).start()
     assert slow.done == ["a"], "the item in work is finished, and what waits is dropped"
     assert list(slow._waiting) == ["c", "e"]
-    with Slow() as slow:
-        slow.may.set()
-        for item in "bc":
-            slow.put(item)
-        while len(slow.done) < 2:
-            slow.may.wait(0.01)
-    assert (slow.done, slow.fault) == (["b", "c"], "It failed (KeyError: KeyError).")

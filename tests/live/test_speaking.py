@@ -56,6 +56,7 @@ def test_words_are_said_in_turn_without_blocking() -> None:
         return sound(0.2)
 
     with Speaking(sink, lambda: voice) as speaking:
+        assert speaking._waiting.maxlen == 4, "of more the oldest is dropped (test_worker.py)"
         speaking.say("red")
         until(lambda: asked)
         for word in ("red", "blue", "blue", " ", "green"):  # being said or waiting: not said again
@@ -84,24 +85,6 @@ def test_utterances_are_played_unless_words_are_being_said() -> None:
         until(lambda: not speaking.working)
         speaking.act(sound(0.1, 0.4))
     assert [float(value.max()) for _, value in sink.played] == pytest.approx([0.1, 0.2, 0.4])
-
-
-def test_full_queue_of_words_drops_the_oldest() -> None:
-    asked, may = list[str](), threading.Event()
-
-    def voice(text: str) -> np.ndarray:
-        asked.append(text)
-        may.wait(20)
-        return sound(0)
-
-    with Speaking(Sink(), lambda: voice) as speaking:
-        speaking.say("0")
-        until(lambda: asked)
-        for number in range(1, 9):
-            speaking.say(str(number))
-        may.set()
-        until(lambda: len(asked) == 5)
-    assert asked == ["0", "5", "6", "7", "8"]
 
 
 def test_failing_voice_is_reported_once_and_tried_again() -> None:
