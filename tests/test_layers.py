@@ -21,7 +21,9 @@ from devmind.plugins import Plugin
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("devmind", "stages", "sensors")
 
-BASE = frozenset({"errors", "seeding", "moment", "config", "plugins", "erasing", "bounds", "checkpointing.files"})
+BASE = frozenset(
+    {"errors", "seeding", "moment", "config", "plugins", "erasing", "bounds", "worker", "checkpointing.files"}
+)
 EXAM = frozenset(
     {
         f"curriculum.{part}"
@@ -61,6 +63,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "errors": frozenset(),
     "erasing": frozenset(),
     "bounds": frozenset({"errors"}),
+    "worker": frozenset({"errors"}),
     "seeding": frozenset({"errors"}),
     "moment": frozenset({"errors", "seeding"}),
     "config": frozenset({"errors", "seeding", "bounds"}),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from devmind import plugins
-from devmind.cli import machine
+from devmind.cli import doctor
 from devmind.errors import PluginError, without_library
 from devmind.plugins import Plugin
 
@@ -46,7 +46,7 @@ def test_description_of_a_plugin_is_read_without_running_it(tmp_path, monkeypatc
     (tmp_path / "falling" / "stage.py").write_text("class A:\n    pass\n")
     assert plugin("falling.stage:A").about == ""
     monkeypatch.setattr(plugins, "available", lambda group: {"mine": plugin("falling.stage:A")})
-    check = machine.stages()
+    check = doctor.stages()
     assert (check.ok, check.said) == (False, "'mine' is not where it should be (falling.stage)")
     monkeypatch.undo()
     stages = plugins.available("stages")
@@ -125,13 +125,13 @@ def test_system_library_that_is_missing_is_named_in_one_sentence(tmp_path):
     for words in (["session", "import", "red.png", "--out", "red.mcap"], ["stage", "show", "reflex"]):
         result = devmind_in(tmp_path, *words)
         assert (result.returncode, result.stderr.endswith(sentence)) == (2, True), (words, result.stderr)
-    code = "from devmind.cli.machine import opencv; print(opencv())"
+    code = "from devmind.cli.doctor import opencv; print(opencv())"
     asked = subprocess.run(
         [sys.executable, "-c", code], env=beside(tmp_path), capture_output=True, text=True, check=True
     )
     assert "ok=False, said='cannot be loaded: the system lacks libGL.so.1'" in asked.stdout
     assert "apt install libgl1" in asked.stdout
-    assert machine.opencv().ok, "here it can be loaded"
+    assert doctor.opencv().ok, "here it can be loaded"
     assert without_library(ImportError("No module named 'cv2'", name="cv2")) == ""
 
 

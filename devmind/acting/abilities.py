@@ -85,6 +85,20 @@ class Reply:
         return self.aloud or self.text
 
 
+class Intent(NamedTuple):
+    """A kind of sentence that somebody handles alone.
+
+    Attributes:
+        order: kinds are tried by rising order; a sentence that gives a name is tried at 0.
+        kind: in words, with an example; '' for none.
+        hear: handles a sentence; None leaves it to the kinds behind.
+    """
+
+    order: float
+    kind: str
+    hear: Callable[[Sentence], Reply | None]
+
+
 class Look(NamedTuple):
     """What is in view: the agent's sight, and its sight of the thing held up; None where there is none."""
 
@@ -159,12 +173,14 @@ class Ability:
     `hear`, `remark` and `questions` in the thread of somebody who speaks.
 
     Attributes:
-        order: abilities are asked by rising order; a sentence that gives a name is handled at 0.
+        order: abilities are asked by rising order; also that of the sentences that it handles (`Intent`).
+        kind: which sentences it handles alone, in words.
         heads: heads of the agent that are asked in every tick in which they have something to read.
         fault: why it does not work, a sentence; '' when all is well.
     """
 
     order: ClassVar[int] = 1
+    kind: ClassVar[str] = ""
     heads: tuple[str, ...] = ()
     fault: str = ""
 

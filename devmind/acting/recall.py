@@ -7,11 +7,11 @@ taught.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
+from devmind.acting.sentences import names_in
 from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, Recall, collate_recalled, last_tick
 from devmind.agent.describing import encoder_hashes
@@ -82,24 +82,6 @@ def keys_of(
         }
         for row in range(len(percepts.batch["first"]))
     ]
-
-
-def names_in(text: str, known: Iterable[str]) -> list[str]:
-    """Names of `known` that are in the text as whole words, in any case, in the order of the text.
-
-    Words that stand in a longer name do not count: "where is the red cup?" has no "cup" if "red cup" is known.
-    """
-    found = dict[str, list[tuple[int, int]]]()
-    for name in known:
-        if places := [one.span() for one in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)]:
-            found[name] = places
-    every = [place for places in found.values() for place in places]
-
-    def stands_alone(begin: int, end: int) -> bool:
-        return not any(b <= begin and end <= e and e - b > end - begin for b, e in every)
-
-    begins = {name: [place[0] for place in places if stands_alone(*place)] for name, places in found.items()}
-    return sorted((name for name, alone in begins.items() if alone), key=lambda name: begins[name][0])
 
 
 def brought_back(

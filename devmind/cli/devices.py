@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any, Self
+from typing import Any
 
 import typer
 
@@ -16,6 +15,7 @@ from devmind import plugins
 from devmind.cli import show
 from devmind.cli.house import complain
 from devmind.errors import ConfigError, DevmindError, SensorError, without_library
+from devmind.worker import Worker
 
 LOOK_S = 0.1
 
@@ -156,7 +156,7 @@ def open_in(stack: ExitStack, name: str, sensor: Any) -> None:
         raise SensorError(f"The sensor '{name}' cannot be opened: {type(error).__name__}: {error}.") from error
 
 
-class Complaints:
+class Complaints(Worker[None]):
     """Prints why a sensor gives nothing, each reason once, during its `with` block.
 
     It prints on stdout, because opening a microphone silences stderr for the whole process.
@@ -166,23 +166,13 @@ class Complaints:
         self.healths = {name: sensor.health for name, sensor in sensors.items() if hasattr(sensor, "health")}
         self.reported: dict[str, str] = {}
         self._captures: dict[str, int] = {}
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="complaints", daemon=True)
+        super().__init__("complaints", idle_s=LOOK_S)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self.idle()
 
-    def __exit__(self, *error: object) -> None:
-        self._end.set()
-        self._thread.join()
-        self.look()
-
-    def _watch(self) -> None:
-        while not self._end.wait(LOOK_S):
-            self.look()
-
-    def look(self) -> None:
+    def idle(self) -> None:
         """Print what is new since the last look. A fault with new captures is only a loss and is not printed."""
         for name, health in self.healths.items():
             came = health.captures != self._captures.get(name, 0)

@@ -33,7 +33,7 @@ def teach(name: Name, files: Files, agent: AgentOption = None, memory: MemoryOpt
 
     Each file is an example; a longer sound or video gives one for every five seconds. Earlier names stay.
     """
-    from devmind.live.remembering.show_and_tell import proper_name
+    from devmind.memory.names import proper_name
 
     name = proper_name(name)
     examples = [example for file in existing_files(files, "FILE") for _, example in _read(file)]

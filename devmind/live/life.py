@@ -18,11 +18,11 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from devmind.acting.abilities import LAPSE_S, Ability, Look, Reply, Sentence, load_abilities
+from devmind.acting.abilities import LAPSE_S, Ability, Intent, Look, Reply, Sentence, load_abilities
 from devmind.acting.clarification import Inquiry, lacking
 from devmind.acting.confidence import Confidence, read_confidence
 from devmind.acting.recall import PAGE
-from devmind.acting.sentences import teaching
+from devmind.acting.sentences import greeting, is_short_reply, name_in, name_in_reply, teaching
 from devmind.acting.standing import Standing, answering, read_results, standing
 from devmind.agent.agent import Agent, StepOutput
 from devmind.agent.encoders import Encoded
@@ -40,20 +40,20 @@ from devmind.live.learning.learner import LiveLearner
 from devmind.live.loop import LiveLoop, LiveSummary, Tick
 from devmind.live.options import LiveOptions
 from devmind.live.recording import Recording
-from devmind.live.remembering.answering import CANNOT, answer, greeting, say_learned
+from devmind.live.remembering.answering import CANNOT, answer, say_learned
 from devmind.live.remembering.asking import STEADY_S, Asking
 from devmind.live.remembering.naming import Naming
 from devmind.live.remembering.press import Holding
 from devmind.live.remembering.recalling import Recalled, Recalling
 from devmind.live.remembering.recent import RecentBuffer
 from devmind.live.remembering.remembered import as_held, as_shown, list_remembered, question_data
-from devmind.live.remembering.show_and_tell import ShowAndTell, proper_name
-from devmind.live.remembering.teaching_sentences import is_short_reply, name_in, name_in_reply
+from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.live.serving.hub import Hub
 from devmind.live.speech_handler import SpeechHandler
 from devmind.live.viewing.view import View, spoken_words
 from devmind.memory import Entry, Memory, Named, Pointer
 from devmind.memory.entry import LOOKED, VIEWS
+from devmind.memory.names import proper_name
 from devmind.moment import Moment, Sense
 from devmind.worlds.room import Room
 
@@ -431,8 +431,7 @@ class Life:
     def reply(self, sentence: Sentence) -> Reply:
         """Answer a sentence, aloud where there is a voice; in the thread of who says it.
 
-        In a pause nothing is sensed, and that is only shown. Abilities are asked in their order, and among them (at 0)
-        whether the sentence gives a name; what none of them handles alone is answered by what memory knows.
+        In a pause nothing is sensed, and that is only shown.
         """
         if self.loop.paused:
             if not sentence.text:
@@ -440,19 +439,18 @@ class Life:
             self.between(lambda: self.room.say(sentence.text))
             return Reply(PAUSED, "")
         with stepping_threads():
-            reply = self._handled(sentence)
+            replies = (intent.hear(sentence) for intent in self.intents())
+            reply = next(reply for reply in replies if reply is not None)
         if aloud := reply.text if reply.aloud is None else reply.aloud:
             self.say_aloud(aloud)
         return reply
 
-    def _handled(self, sentence: Sentence) -> Reply:
-        hears = [(ability.order, ability.hear) for ability in self._able]
-        for _, hear in sorted([*hears, (0, self._named_by)], key=lambda one: one[0]):
-            if (reply := hear(sentence)) is not None:
-                return reply
-        if not sentence.text:
-            return Reply("")
-        return self._answered(sentence.text)
+    def intents(self) -> list[Intent]:
+        """The kinds of sentences that this life handles, in the order in which they are tried; the last takes all."""
+        own = Intent(0, "a name for what is shown: “this is a cup”", self._named_by)
+        rest = Intent(float("inf"), "anything else", self._answered)
+        hears = [Intent(ability.order, ability.kind, ability.hear) for ability in self._able]
+        return sorted([*hears, own, rest], key=lambda intent: intent.order)
 
     def _named_by(self, sentence: Sentence) -> Reply | None:
         """Teach the name that a sentence gives to what is shown; None if it gives none.
@@ -471,8 +469,10 @@ class Life:
         taught = self._teach(name, of)
         return Reply(taught["answer"], fields={"taught": taught})
 
-    def _answered(self, text: str) -> Reply:
+    def _answered(self, sentence: Sentence) -> Reply:
         """The answer by what memory and recognition know, beside the agent's own words."""
+        if not (text := sentence.text):
+            return Reply("")
         known, agent, now_s = self.child.names.known(), self.agent, time.monotonic()
         if now_s - self._talked_s > LAPSE_S or self._talked_with is not agent:
             self._remarked = False  # another conversation
@@ -494,9 +494,9 @@ class Life:
         remarks = (ability.remark(rest, in_view) for ability in self._able)
         remark = next((remark for remark in remarks if remark is not None), None)
         own = remark or Reply("")
-        sentence = answer(text, known, named, gaze_deg, remark is not None, own.text, not self._remarked)
-        self._remarked |= CANNOT in sentence
-        return Reply(sentence, own.aloud, own.fields)
+        said = answer(text, known, named, gaze_deg, remark is not None, own.text, not self._remarked)
+        self._remarked |= CANNOT in said
+        return Reply(said, own.aloud, own.fields)
 
     def _questions(self) -> list[str]:
         """A few questions that the present agent was taught to answer."""
@@ -633,7 +633,7 @@ class Life:
         held |= {} if self.holding.crop is None else {"sight": self.holding.crop}
         self.recent.add(replace(tick.moment, senses=held))
         self._named = None
-        self.recalling.offer(tick.moment)
+        self.recalling.put(tick.moment)
 
     def _recall(self, moment: Moment) -> Encoded | None:
         """The recalled entries that the agent is stepped with, first noted in the recording, so that a check can repeat

@@ -7,18 +7,16 @@ speaker to microphone, which is not measured here.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from devmind import plugins
 from devmind.errors import DevmindError
 from devmind.moment import SOUND_RATE_HZ
+from devmind.worker import Worker
 
 WAITING = 4
 """Sentences that wait at most; when more come, the oldest is dropped."""
@@ -49,8 +47,8 @@ def installed_voice() -> Voice:
     return found
 
 
-class Speaking:
-    """A speaker with a voice; a context manager.
+class Speaking(Worker[str | Maker]):
+    """A speaker with a voice.
 
     Only one voice sounds at a time: sentences follow one another, a sentence repeated while it is being said is said
     once, and sound that the agent utters itself meanwhile is not played.
@@ -60,48 +58,30 @@ class Speaking:
             sound still waiting.
         find: gives the voice, when it is first needed.
 
-    Attributes:
-        fault: why words are not heard, a sentence; '' when all is well.
     """
 
+    failed = "Its words cannot be said aloud ({kind}: {error}). Please report it."
+
     def __init__(self, speaker: Any, find: Callable[[], Voice] = installed_voice) -> None:
-        self.speaker, self.fault = speaker, ""
-        self._find = find
+        super().__init__("speaking", WAITING)
+        self.speaker, self._find = speaker, find
         self._voice: Voice | None = None
-        self._changed, self._ended = threading.Condition(), False
-        self._waiting: deque[str | Maker] = deque(maxlen=WAITING)
-        self._saying: str | Maker = ""
         self._heard_until_s = float("-inf")
-        # No daemon: it must not be inside numpy when the interpreter exits.
-        self._thread = threading.Thread(target=self._run, name="speaking")
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        with self._changed:
-            self._ended = True
-            self._changed.notify()
-        self._thread.join()
 
     def act(self, value: np.ndarray) -> None:
         """Play what the agent utters, unless words are being said; returns at once."""
-        if not self._saying:
+        if self.working is None:
             self._sound(value)
 
     def say(self, text: str) -> None:
         """Say words after those that wait; returns at once."""
-        with self._changed:
-            if text.strip() and text != (self._waiting[-1] if self._waiting else self._saying):
-                self._waiting.append(text)
-                self._changed.notify()
+        with self._wake:
+            if text.strip() and text != (self._waiting[-1] if self._waiting else self.working):
+                self.put(text)
 
     def play(self, make: Maker) -> None:
         """Play the sound of `make` after what waits; returns at once. Without samples nothing is played."""
-        with self._changed:
-            self._waiting.append(make)
-            self._changed.notify()
+        self.put(make)
 
     @property
     def is_heard(self) -> bool:
@@ -113,56 +93,36 @@ class Speaking:
 
     def _sound(self, value: np.ndarray) -> None:
         self.speaker.act(value)
-        with self._changed:
+        with self._wake:
             self._heard_until_s = max(self._heard_until_s, time.monotonic()) + value.shape[-1] / SOUND_RATE_HZ
 
-    def _run(self) -> None:
-        while self._next():
-            begun_s = time.monotonic()
-            try:
-                sound = self._made()
-                begun_s = time.monotonic()
-                self._give(sound)
-            except Exception as error:  # catch everything: a dead thread could not report it
-                self.fault = self.fault or _sentence(error)  # keep the first: one note, whatever fails next
-                continue
-            self.fault = ""
-            self._wait_until(begun_s + sound.shape[1] / SOUND_RATE_HZ)
+    def work(self, item: str | Maker) -> None:
+        sound = self._made(item)
+        begun_s = time.monotonic()
+        self._give(sound)
+        self.fault = ""
+        self._wait_until(begun_s + sound.shape[1] / SOUND_RATE_HZ)
+
+    def complaint(self, error: Exception) -> str:
+        """The first is kept: one note, whatever fails next."""
+        return self.fault or super().complaint(error)
 
     def _give(self, sound: np.ndarray) -> None:
         """Pass sound [C, S] on in pieces, each just before the one before ends: a speaker keeps only some seconds."""
         size, begun_s = round(PIECE_S * SOUND_RATE_HZ), time.monotonic()
         for start in range(0, sound.shape[1], size):
             self._wait_until(begun_s + start / SOUND_RATE_HZ - AHEAD_S)
-            if self._ended:
+            if self.is_over:
                 return
             self._sound(sound[:, start : start + size])
 
-    def _made(self) -> np.ndarray:
-        """The sound of the current sentence."""
-        if not isinstance(self._saying, str):
-            return self._saying()
+    def _made(self, what: str | Maker) -> np.ndarray:
+        if not isinstance(what, str):
+            return what()
         if self._voice is None:
             self._voice = self._find()
-        return self._voice(self._saying)
-
-    def _next(self) -> bool:
-        """Take the oldest waiting sentence; False at the end of the life."""
-        with self._changed:
-            self._saying = ""
-            while not self._waiting and not self._ended and threading.main_thread().is_alive():
-                self._changed.wait(1.0)
-            if self._ended or not self._waiting:
-                return False
-            self._saying = self._waiting.popleft()
-            return True
+        return self._voice(what)
 
     def _wait_until(self, at_s: float) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._ended, max(0.0, at_s - time.monotonic()))
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, DevmindError):
-        return str(error)
-    return f"Its words cannot be said aloud ({type(error).__name__}: {error}). Please report it."
+        with self._wake:
+            self._wake.wait_for(lambda: self._ended, max(0.0, at_s - time.monotonic()))

@@ -6,14 +6,12 @@ between two ticks. So heard words are handled in a separate thread, one sentence
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from devmind.acting.abilities import Reply, Sentence
 from devmind.errors import DevmindError, StoreError
+from devmind.worker import Worker
 
 Say = Callable[[Sentence], Reply]
 """Answers a sentence, as `Life.reply`; with no text where it has no answer."""
@@ -23,8 +21,8 @@ WAITING = 2
 """Sentences that wait at most: a late answer would no longer fit."""
 
 
-class SpeechHandler:
-    """A context manager that answers sentences while it is open.
+class SpeechHandler(Worker[Sentence]):
+    """Answers sentences while it is open.
 
     Args:
         say: handles each sentence, in this object's thread.
@@ -35,32 +33,15 @@ class SpeechHandler:
     """
 
     def __init__(self, say: Say, aloud: Callable[[str], None]) -> None:
-        self.fault = ""
+        super().__init__("spoken to", WAITING)
         self._say, self._aloud = say, aloud
-        self._waiting: queue.Queue[Sentence | None] = queue.Queue(WAITING)
         self._last: dict[str, Any] = {}
         self._count = 0
-        # No daemon: it must not be inside torch when the interpreter exits.
-        self._thread = threading.Thread(target=self._run, name="spoken to")
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._thread.is_alive():
-            self._waiting.put(None)
-            self._thread.join()
 
     def take(self, sentence: Sentence) -> None:
         """A sentence was heard; returns at once. It is dropped if others already wait, or nobody answers."""
-        if self._thread.is_alive():
-            try:
-                self._waiting.put_nowait(sentence)
-            except queue.Full:
-                self.fault = (
-                    f"“{sentence.text or UNSURE}” was not answered, since others were waiting; wait for an answer."
-                )
+        if self._thread.is_alive() and not self.put(sentence, if_room=True):
+            self.fault = f"“{sentence.text or UNSURE}” was not answered, since others were waiting; wait for an answer."
 
     def shown(self) -> dict[str, Any]:
         """For the page: the `text` answered last, its `answer`, its `number`, and `sure` where the sound itself was
@@ -68,26 +49,23 @@ class SpeechHandler:
         """
         return {**self._last, "number": self._count} if self._last else {}
 
-    def _run(self) -> None:
-        while (sentence := self._waiting.get()) is not None:
-            words = sentence.text or UNSURE
-            try:
-                reply = self._say(sentence)
-            except StoreError as error:  # a name that does not fit, or nothing to name: that is an answer
-                self._aloud(str(error))
-                reply = Reply(str(error))
-            except DevmindError as error:
-                self.fault = str(error)
-                continue
-            except Exception as error:  # catch everything: a dead thread could not report it
-                self.fault = (
-                    f"“{words}” was not answered ({type(error).__name__}: {error}); it goes on with the next "
-                    "sentence. Please report it."
-                )
-                continue
-            if not reply.text:
-                continue
-            self._last = {"text": words, "answer": reply.said}
-            self._last |= {"sure": reply.fields["sure"]} if "sure" in reply.fields else {}
-            self._count += 1
-            self.fault = ""
+    def work(self, item: Sentence) -> None:
+        words = item.text or UNSURE
+        try:
+            reply = self._say(item)
+        except StoreError as error:  # a name that does not fit, or nothing to name: that is an answer
+            self._aloud(str(error))
+            reply = Reply(str(error))
+        except DevmindError:
+            raise
+        except Exception as error:
+            raise DevmindError(
+                f"“{words}” was not answered ({type(error).__name__}: {error}); it goes on with the next sentence. "
+                "Please report it."
+            ) from error
+        if not reply.text:
+            return
+        self._last = {"text": words, "answer": reply.said}
+        self._last |= {"sure": reply.fields["sure"]} if "sure" in reply.fields else {}
+        self._count += 1
+        self.fault = ""

@@ -24,8 +24,17 @@ from devmind.memory.similarity import SHARES_WEIGHT, Likeness, Strangers, sums_o
 NEAREST_STRANGERS = 5
 """The similarity to strangers is the mean over so many of the most similar kinds: a single one may be similar by
 chance."""
+MAX_NAME = 64
 _LEAST_DISTANCE = 0.05
 """Smaller distances count as this one: an example taught twice does not make a name narrow."""
+
+
+def proper_name(text: str) -> str:
+    """A name without the blanks around it; StoreError when it is empty, too long or has several lines."""
+    name = text.strip()
+    if not name or len(name.encode()) > MAX_NAME or not name.isprintable():
+        raise StoreError(f"A name is one line of 1 to {MAX_NAME} bytes; got {name[: MAX_NAME + 1]!r}.")
+    return name
 
 
 class Rows(Protocol):

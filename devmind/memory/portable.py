@@ -25,6 +25,7 @@ from devmind.bounds import MEMORY_TIMES, damage, is_name, parse_json, printable
 from devmind.checkpointing.files import take_place
 from devmind.errors import DevmindError, StoreError
 from devmind.memory.entry import Entry, Key, Pointer
+from devmind.memory.names import MAX_NAME
 from devmind.memory.payload import pack, unpack
 from devmind.memory.stores import Store
 from devmind.memory.stores.rows import mixed_keys_error
@@ -32,7 +33,6 @@ from devmind.moment import Sense, same_arrays
 
 FORMAT = "devmind.memory/1"
 AT_ONCE = 200
-MAX_NAME = 64
 LATEST_S = 2.5e11
 """Later times are invalid: no calendar shows them, and additions to them vanish in rounding."""
 MOST = 2**53

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from devmind.acting.recall import names_in
+from devmind.acting.sentences import names_in, request
 from devmind.agent.agent import Agent
 from devmind.errors import StoreError
 from devmind.memory import Memory
@@ -19,24 +19,22 @@ from devmind.moment import Sense
 from stages.language.own_words import THERE, OwnWords, middle_of
 from stages.language.taught_words import WHAT, answers_by_looks, ask, memories_of, where
 
-_OPENING = r"^\W*(?:(?:and|so|now|well|then|hey|look|ok|okay)\b\W*)*"
-_WHERE = re.compile(rf"{_OPENING}(?:can you |please )*(?:where|find|point (?:at|to))\b", re.IGNORECASE)
-_WHAT = re.compile(
-    rf"{_OPENING}(?:what|who)(?:['’]?s|\s+(?:is|are|do you call))\s+(?:this|that|it|these|those)\b(?:\s+thing)?\W*"
-    r"(?:called|named|again|then|now|here|there)?\W*$",
-    re.IGNORECASE,
+_WHERE = request(r"(?:where|find|point (?:at|to))\b")
+_WHAT = request(
+    r"(?:what|who)(?:['’]?s|\s+(?:is|are|do you call))\s+(?:this|that|it|these|those)\b(?:\s+thing)?\W*"
+    r"(?:called|named|again|then|now|here|there)?\W*$"
 )
 _ONE_THING = re.compile(r"\b(?:this|that|it|these|those)\b", re.IGNORECASE)
 
 
 def is_what_question(text: str) -> bool:
     """Whether it asks what one thing is, as "what is that?" does."""
-    return _WHAT.search(text) is not None
+    return _WHAT.match(text) is not None
 
 
 def is_where_question(text: str) -> bool:
     """Whether it asks where something is, as "where is the cup?" does."""
-    return _WHERE.search(text) is not None
+    return _WHERE.match(text) is not None
 
 
 def is_about_one(text: str) -> bool:

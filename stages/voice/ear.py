@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind.agent.batch import both_ears, is_one_ear
 from devmind.agent.encoders import Encoded, Encoder
-from devmind.agent.features import dct_matrix, log_mel
+from devmind.agent.features import log_mel
 from devmind.errors import ConfigError, nearest
 from devmind.moment import TICK_SAMPLES
 
@@ -66,7 +67,11 @@ class EarEncoder(Encoder):
         self.apart = apart
         if features not in FEATURES:
             raise ConfigError(f"There are no features '{features}' of speech{nearest(features, FEATURES)}")
-        cepstra = torch.from_numpy(dct_matrix(CEPSTRA, MELS)) if features == MFCC else None
+        cepstra = None
+        if features == MFCC:
+            from scipy.fft import dct
+
+            cepstra = torch.from_numpy(dct(np.eye(MELS), norm="ortho")[:, :CEPSTRA].astype(np.float32))
         self.register_buffer("cepstra", cepstra, persistent=False)
         channels = MELS if cepstra is None else CEPSTRA
         self.net = _over_picture(width) if features == LOGMEL_2D else _over_frames(channels, width)

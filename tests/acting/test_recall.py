@@ -92,7 +92,7 @@ def in_life(agent: Agent, memory: Memory) -> Tensor:
     config = MemoryConfig(use="always")
     moment = Moment(0.0, {name: only(memory).senses[name] for name in ("sight", "sound")})
     with Recalling(child, config, keeps=lambda: False, clock=lambda: AGE_S) as recalling:
-        recalling.offer(moment)
+        recalling.put(moment)
         for _ in range(200):
             if found := recalling.latest():
                 break

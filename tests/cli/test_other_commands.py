@@ -17,7 +17,7 @@ import yaml
 
 import devmind as package
 from devmind import plugins
-from devmind.cli import house, live_checks, machine, reference, show
+from devmind.cli import doctor, house, reference, show
 from devmind.config import RunConfig, config_names, known_keys, load
 from devmind.moment import Action, Moment
 
@@ -190,15 +190,14 @@ def test_new_writes_a_package_and_prints_the_next_command(devmind: Any, tmp_path
 def test_doctor_marks_each_line_and_its_exit_code_follows_the_faults(
     devmind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = [machine.Check("a", True, "fine"), machine.Check("b", None, "optional", "get it so")]
-    monkeypatch.setattr(machine, "checks", lambda out: iter(made))
-    monkeypatch.setattr(live_checks, "checks", lambda: iter(()))
+    made = [doctor.Check("a", True, "fine"), doctor.Check("b", None, "optional", "get it so")]
+    monkeypatch.setattr(doctor, "checks", lambda out: iter(made))
     result = devmind("doctor")
     assert (result.exit_code, result.output) == (
         0,
         "ok    a: fine\ninfo  b: optional\n      get it so\n\nAll is well.\n",
     )
-    made.append(machine.Check("c", False, "missing", "pip install c"))
+    made.append(doctor.Check("c", False, "missing", "pip install c"))
     result = devmind("doctor")
     assert result.exit_code == 1
     assert "mend  c: missing\n      pip install c\n" in result.output
@@ -216,7 +215,7 @@ def test_doctor_finds_packages_that_are_missing_or_too_old(monkeypatch: pytest.M
     ]
     monkeypatch.setattr(metadata, "requires", lambda name: requires)
     monkeypatch.setattr(metadata, "version", lambda name: "14.1" if name == "av" else there(name))
-    found = {check.mend.split('"')[1]: check for check in machine.packages()}
+    found = {check.mend.split('"')[1]: check for check in doctor.packages()}
     assert set(found) == {"typer>=9999", "no-such-package>=1"}
     assert not any(check.ok for check in found.values())
     assert found["no-such-package>=1"].said == "no-such-package>=1 is missing"
@@ -224,12 +223,12 @@ def test_doctor_finds_packages_that_are_missing_or_too_old(monkeypatch: pytest.M
 
 
 def test_doctor_finds_entry_points_added_after_installation(tmp_path: Path) -> None:
-    assert not list(machine.installed_plugins(tmp_path)), "no checkout: what is installed is all there is"
+    assert not list(doctor.installed_plugins(tmp_path)), "no checkout: what is installed is all there is"
     known = '[project.entry-points."devmind.stages"]\nreflex = "stages.reflex.stage:ReflexStage"\n'
     (tmp_path / "pyproject.toml").write_text(known)
-    assert [check.ok for check in machine.installed_plugins(tmp_path)] == [True]
+    assert [check.ok for check in doctor.installed_plugins(tmp_path)] == [True]
     (tmp_path / "pyproject.toml").write_text(f'{known}[project.entry-points."devmind.parts"]\n"head.new" = "a:B"\n')
-    (check,) = machine.installed_plugins(tmp_path)
+    (check,) = doctor.installed_plugins(tmp_path)
     assert (check.ok, check.said) == (False, "installed entry points are older than this checkout: without head.new")
     assert f'pip install -e "{tmp_path}"' in check.mend
 
@@ -245,7 +244,7 @@ def test_doctor_checks_the_folder_above_one_that_may_not_be_looked_for(
         return usual(path, *rest, **more)
 
     monkeypatch.setattr(os, "stat", stat)
-    assert machine.out_folder(tmp_path / "runs").ok
+    assert doctor.out_folder(tmp_path / "runs").ok
 
 
 def test_doctor_sees_a_folder_that_shadows_the_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,17 +252,17 @@ def test_doctor_sees_a_folder_that_shadows_the_stages(tmp_path: Path, monkeypatc
     monkeypatch.setattr(plugins, "available", lambda group: found)
     (tmp_path / "shadowed_stages").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
-    check = machine.stages()
+    check = doctor.stages()
     assert check.ok is False
     assert "rename a folder named 'shadowed_stages'" in check.mend
 
 
 def test_doctor_checks_the_folder_of_runs(tmp_path: Path) -> None:
-    assert machine.out_folder(tmp_path / "not" / "yet").ok
-    assert machine.disk(tmp_path / "not" / "yet").ok is not None
+    assert doctor.out_folder(tmp_path / "not" / "yet").ok
+    assert doctor.disk(tmp_path / "not" / "yet").ok is not None
     assert list(tmp_path.iterdir()) == [], "looking leaves nothing behind"
     (tmp_path / "file").touch()
-    refused = machine.out_folder(tmp_path / "file" / "runs")
+    refused = doctor.out_folder(tmp_path / "file" / "runs")
     assert refused.ok is False
     assert "--out" in refused.mend
     assert (refused.said, "chmod" in refused.mend) == (f"{tmp_path / 'file'} is a file", False)
@@ -272,21 +271,21 @@ def test_doctor_checks_the_folder_of_runs(tmp_path: Path) -> None:
 def test_doctor_finds_a_disk_with_long_pauses_or_low_throughput(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert " MB/s" in machine.disk(tmp_path).said
-    monkeypatch.setattr(machine, "PROBE_MB", 1)
+    assert " MB/s" in doctor.disk(tmp_path).said
+    monkeypatch.setattr(doctor, "PROBE_MB", 1)
     for name, value in (("SLOW_FSYNC_S", 0.0), ("SLOW_MB_S", 1e12)):
         with monkeypatch.context() as patch:
-            patch.setattr(machine, name, value)
-            check = machine.disk(tmp_path)
+            patch.setattr(doctor, name, value)
+            check = doctor.disk(tmp_path)
             assert (check.ok, "--out" in check.mend) == (False, True)
 
 
 def test_doctor_needs_a_writable_folder_for_compiled_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "new"))
-    assert machine.compiled_cache().ok
+    assert doctor.compiled_cache().ok
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    assert machine.compiled_cache().ok is False
-    assert machine.compiled_cache().mend.startswith("export NUMBA_CACHE_DIR=")
+    assert doctor.compiled_cache().ok is False
+    assert doctor.compiled_cache().mend.startswith("export NUMBA_CACHE_DIR=")
 
 
 def test_pages_of_commands_are_up_to_date() -> None:

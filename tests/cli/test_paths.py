@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from devmind.cli import machine
+from devmind.cli import doctor
 from devmind.cli.paths import existing, user_data
 from devmind.errors import ConfigError, nearest
 
@@ -50,8 +50,8 @@ def test_user_without_account_and_home_is_told_of_memory(monkeypatch: pytest.Mon
     from devmind.live.remembering.strangers import _cache
 
     assert _cache() is None, "what would be kept there is made anew"
-    assert machine._user_cache() is None
-    assert machine.compiled_cache().said
+    assert doctor._user_cache() is None
+    assert doctor.compiled_cache().said
     monkeypatch.setenv("DEVMIND_CACHE", "there")
     assert _cache() == Path("there")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -90,6 +91,15 @@ def test_ability_from_outside_hears_speaks_and_shows(home: Spoken) -> None:
     assert shown.view["rhymes"] == 1
     assert shown.view["sound"]["direction_deg"] == 7.0
     assert {"level_db", "mel"} <= shown.view["sound"].keys(), "it completes what is there"
+
+
+def test_page_lists_the_kinds_of_sentences_in_their_order(tmp_path: Path) -> None:
+    tiny_agent().save_pretrained(tmp_path / "agent")
+    with Spoken(tmp_path / "agent", None, ears=False) as home:
+        home.life._able = tuple(home.life.abilities.values())
+        kinds = [intent.kind for intent in home.life.intents() if intent.kind]
+    page = (Path(__file__).parents[2] / "docs/live-procedures.md").read_text(encoding="utf-8")
+    assert re.findall(r"^[1-9]\. \*\*(.+?)\*\*", page, re.MULTILINE) == kinds
 
 
 def test_failing_ability_rests_and_the_life_goes_on(home: Spoken) -> None:

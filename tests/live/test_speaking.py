@@ -56,6 +56,7 @@ def test_words_are_said_in_turn_without_blocking() -> None:
         return sound(0.2)
 
     with Speaking(sink, lambda: voice) as speaking:
+        assert speaking._waiting.maxlen == 4, "of more the oldest is dropped (test_worker.py)"
         speaking.say("red")
         until(lambda: asked)
         for word in ("red", "blue", "blue", " ", "green"):  # being said or waiting: not said again
@@ -78,30 +79,12 @@ def test_utterances_are_played_unless_words_are_being_said() -> None:
     with Speaking(sink, lambda: voice) as speaking:
         speaking.act(sound(0.1))
         speaking.say("red")
-        until(lambda: speaking._saying)
+        until(lambda: speaking.working)
         speaking.act(sound(0.1, 0.3))
         may.set()
-        until(lambda: not speaking._saying)
+        until(lambda: not speaking.working)
         speaking.act(sound(0.1, 0.4))
     assert [float(value.max()) for _, value in sink.played] == pytest.approx([0.1, 0.2, 0.4])
-
-
-def test_full_queue_of_words_drops_the_oldest() -> None:
-    asked, may = list[str](), threading.Event()
-
-    def voice(text: str) -> np.ndarray:
-        asked.append(text)
-        may.wait(20)
-        return sound(0)
-
-    with Speaking(Sink(), lambda: voice) as speaking:
-        speaking.say("0")
-        until(lambda: asked)
-        for number in range(1, 9):
-            speaking.say(str(number))
-        may.set()
-        until(lambda: len(asked) == 5)
-    assert asked == ["0", "5", "6", "7", "8"]
 
 
 def test_failing_voice_is_reported_once_and_tried_again() -> None:
@@ -114,7 +97,7 @@ def test_failing_voice_is_reported_once_and_tried_again() -> None:
     with Speaking(sink, lambda: voice) as speaking:
         for word in ("cup", "box"):
             speaking.say(word)
-            until(lambda: not speaking._waiting and not speaking._saying)
+            until(lambda: not speaking._waiting and not speaking.working)
         assert speaking.fault == "It cannot say 'cup'."
         speaking.say("red")
         until(lambda: sink.played)
@@ -160,7 +143,7 @@ def test_voice_counts_as_heard_from_its_first_sample_until_after_its_last(
 
     with Speaking(sink, lambda: voice) as speaking:
         speaking.say("red")
-        until(lambda: speaking._saying)
+        until(lambda: speaking.working)
         assert not speaking.is_heard, "it is being made, and nothing sounds yet"
         may.set()
         until(lambda: speaking.is_heard)
@@ -182,7 +165,7 @@ def test_slow_sounds_are_played_in_turn_and_an_empty_one_is_not_heard() -> None:
     quiet = Sink()
     with Speaking(quiet) as speaking:
         speaking.play(lambda: sound(0))
-        until(lambda: not speaking._waiting and not speaking._saying)
+        until(lambda: not speaking._waiting and not speaking.working)
         assert not speaking.is_heard
     assert not quiet.played
 
@@ -194,7 +177,7 @@ def test_long_speech_is_passed_in_pieces_that_fit_the_speaker(monkeypatch: pytes
     with Speaking(sink, lambda: lambda text: said) as speaking:
         speaking.say("red")
         until(lambda: len(sink.played) == 3)
-        until(lambda: not speaking._saying)
+        until(lambda: not speaking.working)
     np.testing.assert_array_equal(np.concatenate([value for _, value in sink.played], 1), said)
     begun_s, *later = (at for at, _ in sink.played)
     assert [at - begun_s >= due - 0.01 for at, due in zip(later, (0.3, 0.7), strict=True)] == [True, True]

@@ -397,7 +397,7 @@ DOORS: dict[str, tuple[str, ...]] = {
 """Module that opens files or parses texts -> the readers above that attack it."""
 OWN = frozenset(
     {
-        "devmind.algorithms.diffusion.pipeline", "devmind.cli.here", "devmind.cli.machine", "devmind.cli.stage",
+        "devmind.algorithms.diffusion.pipeline", "devmind.cli.doctor", "devmind.cli.here", "devmind.cli.stage",
         "devmind.curriculum.ablation", "devmind.curriculum.childhood", "devmind.curriculum.sleep",
         "devmind.curriculum.study.gathering", "devmind.curriculum.study.run", "devmind.datasets.arrange",
         "devmind.datasets.fetch", "devmind.live.demonstration", "devmind.live.learning.learner", "devmind.raised",

@@ -6,13 +6,10 @@ of its own is an ability's (`devmind.acting.abilities`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from types import MappingProxyType
 
-from devmind.acting.recall import names_in
-from devmind.acting.sentences import FEW_WORDS, is_name, is_question
+from devmind.acting.sentences import FEW_WORDS, greeting, is_name, is_question, names_in
 from devmind.memory import Named
 
 CANNOT = "It cannot talk or follow instructions yet; it learns only names."
@@ -20,11 +17,6 @@ HELLO = "Hello."
 HINT = "Hold up a thing and tell it “this is a cup”, or ask what it sees."
 AHEAD_DEG = 8.0
 LISTED = 6
-_GREETING = re.compile(
-    r"^\W*(?:hello|hallo|hullo|hi|hiya|hey|howdy|welcome|greetings|good (?:morning|afternoon|evening|day))\b"
-    r"(?:\s+(?:there|you|again|everyone|baby|little one|devmind))*\b[\s,.;:!-]*",
-    re.IGNORECASE,
-)
 PERHAPS = 0.1
 """A name that is less probable is no guess worth telling, here as on the page (`naming.js`)."""
 
@@ -58,14 +50,6 @@ def answer(
     sentences = [words, *sensed] if is_about_names else [why, *sensed, words]
     sentences = [HELLO * greeted, *sentences, CANNOT * (remarks and not writes)]
     return " ".join(sentence for sentence in sentences if sentence)
-
-
-def greeting(text: str, known: Mapping[str, int] = MappingProxyType({})) -> tuple[bool, str]:
-    """Whether a text begins with a greeting, and what stands behind it; a name that was taught is none."""
-    found = _GREETING.match(text)
-    if found is None or names_in(text[: found.end()], known):
-        return False, text
-    return True, text[found.end() :]
 
 
 def say_learned(name: str, frames: int, examples: int, unseen: str = "") -> str:

@@ -6,11 +6,9 @@ names, which takes seconds for a thousand examples. The loop asks the last fit.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,40 +18,35 @@ from devmind.live.remembering.recent import RecentBuffer
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Named
 from devmind.memory.stores import watching
+from devmind.worker import Worker
 
 LOOK_S = 0.5
 STRANGE = "Another agent uses this memory now, so names are unknown here; give each agent a --memory of its own."
 
 
-class Naming:
-    """A context manager.
-
-    Attributes:
-        fault: why nothing is named, a sentence; '' when all is well.
-        is_fitted: whether there was a first fit of the taught names.
+class Naming(Worker[bool]):
+    """Attributes:
+    is_fitted: whether there was a first fit of the taught names.
     """
 
     def __init__(self, child: ShowAndTell) -> None:
-        self.child, self.fault, self.is_fitted = child, "", False
-        self._changed, self._ended = threading.Event(), False
+        super().__init__("naming", idle_s=LOOK_S)
+        self.child, self.is_fitted = child, False
         self._watch = ExitStack()
-        # No daemon: it must not be inside numpy when the interpreter exits.
-        self._thread = threading.Thread(target=self._fit, name="naming")
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self.changed()
+        super().__enter__()
         self._watch.enter_context(watching(self.child.names.memory.store, self.changed))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._watch.close()
-        self._ended = True
-        self._changed.set()
-        self._thread.join()
+        super().__exit__(*error)
 
     def changed(self) -> None:
         """Memory has changed: look at once."""
-        self._changed.set()
+        self.put(True)
 
     def of(self, recent: RecentBuffer, above: np.ndarray | None = None) -> dict[str, Named]:
         """The answers for what was sensed lately, by sense; empty where no name was taught, or nothing was sensed.
@@ -79,14 +72,11 @@ class Naming:
         seen = named.get("sight")
         return "sight" not in self.child.names.encoders if seen is None else seen.name is None
 
-    def _fit(self) -> None:
+    def work(self, item: bool) -> None:
         with stepping_threads():
-            while not self._ended and threading.main_thread().is_alive():
-                self._changed.clear()
-                try:
-                    self.child.names.fit()
-                    self.is_fitted = True
-                    self.fault = STRANGE if self.child.strange_names() else ""
-                except Exception as error:  # catch everything: a dead thread could not report it
-                    self.fault = str(error) or type(error).__name__
-                self._changed.wait(LOOK_S)
+            self.child.names.fit()
+        self.is_fitted = True
+        self.fault = STRANGE if self.child.strange_names() else ""
+
+    def idle(self) -> None:
+        self.work(True)

@@ -10,12 +10,10 @@ importance is that novelty. After a while a Moment is kept anyway, so that a qui
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from devmind.acting.recall import as_recall, recalled_tokens, said_in
 from devmind.agent.agent import Agent
@@ -23,11 +21,11 @@ from devmind.agent.encoders import Encoded
 from devmind.agent.pointing import Pointed
 from devmind.agent.threads import stepping_threads
 from devmind.config import MemoryConfig
-from devmind.errors import DevmindError
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Entry, Filters, Key, Pointer, Weights
 from devmind.memory.scoring import passing
 from devmind.moment import Moment
+from devmind.worker import Worker
 
 KEPT = ("sight", "sound", "words", "body")
 """The senses of a Moment that are kept; change in the wide view means little later."""
@@ -82,15 +80,8 @@ class Recalled:
         return None if pointed.at is None else self.entries[pointed.at]
 
 
-def _sentence(error: Exception) -> str:
-    """A sentence on an error, for the page."""
-    if isinstance(error, DevmindError):
-        return str(error)
-    return f"Recalling failed ({type(error).__name__}: {error}); it goes on with the next Moment. Please report it."
-
-
-class Recalling:
-    """A context manager; only its thread waits for memory's disk.
+class Recalling(Worker[Moment]):
+    """Only its thread waits for memory's disk.
 
     Args:
         child: describes, and holds the memory.
@@ -100,9 +91,10 @@ class Recalling:
         clock: seconds since 1970, as the memory's.
 
     Attributes:
-        fault: why nothing is recalled, a sentence; '' when all is well.
         written: number of Moments kept so far.
     """
+
+    failed = "Recalling failed ({kind}: {error}); it goes on with the next Moment. Please report it."
 
     def __init__(
         self,
@@ -112,39 +104,17 @@ class Recalling:
         clock: Callable[[], float] = time.time,
         recorded: Callable[[float, float], Pointer | None] = lambda since_s, until_s: None,
     ) -> None:
-        self._recorded = recorded
-        self.child, self.config, self.fault, self.written = child, config, "", 0
-        self._keeps = keeps
-        self._clock, self._weights = (
-            clock,
-            Weights(config.relevance, config.recency, config.importance, config.half_life_h),
-        )
-        self._lock, self._wake = threading.Lock(), threading.Event()
-        self._waiting: Moment | None = None
+        super().__init__("recalling", idle_s=WRITE_DOWN_S)
+        self.child, self.config, self.written = child, config, 0
+        self._keeps, self._recorded, self._clock = keeps, recorded, clock
+        self._weights = Weights(config.relevance, config.recency, config.importance, config.half_life_h)
         self._found: Recalled | None = None
-        self._generation, self._ended = 0, False
+        self._generation = 0
         self._kept_at_s, self._written_at_s, self._last_ids = -float("inf"), 0.0, frozenset[int]()
         # Both are tried only now and then: their faults stay until they succeed, or nobody could read them.
         self._unkept = self._unwritten = ""
-        # No daemon: it must not be inside torch when the interpreter exits.
-        self._thread = threading.Thread(target=self._run, name="recalling")
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._ended = True
-        self._wake.set()
-        self._thread.join()
 
     # -- in the loop's thread ------------------------------------------------------------------------------------
-
-    def offer(self, moment: Moment) -> None:
-        """Take a tick; returns at once."""
-        with self._lock:
-            self._waiting = moment
-        self._wake.set()
 
     def take(self, now_s: float) -> Recalled | None:
         """The latest result, if it is not stale at `now_s` on the room's clock; returns at once."""
@@ -157,33 +127,32 @@ class Recalling:
 
     def changed(self) -> None:
         """Other weights act from here on."""
-        with self._lock:
+        with self._wake:
             self._generation, self._found = self._generation + 1, None
 
     # -- in its own thread ---------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         with stepping_threads():
-            while not self._ended and threading.main_thread().is_alive():
-                self._wake.wait(WRITE_DOWN_S)
-                self._wake.clear()
-                with self._lock:
-                    moment, self._waiting = self._waiting, None
-                    generation = self._generation
-                failed = ""
-                try:
-                    if moment is not None:
-                        self._ask(moment, generation)
-                except Exception as error:  # catch everything: a dead thread could not report it
-                    failed = _sentence(error)
-                self._write_down()
-                self.fault = failed or self._unkept or self._unwritten
-            try:
-                self.child.memory.flush()
-            except Exception as error:
-                self.fault = _sentence(error)
+            super()._run()
+            self._written_at_s = float("-inf")  # what is left is written down at the end
+            self.idle()
 
-    def _ask(self, moment: Moment, generation: int) -> None:
+    def work(self, item: Moment) -> None:
+        failed = ""
+        try:
+            self._ask(item)
+        except Exception as error:  # catch everything: what is kept is written down all the same
+            failed = self.complaint(error)
+        self._write_down()
+        self.fault = failed or self._unkept or self._unwritten
+
+    def idle(self) -> None:
+        self._write_down()
+        self.fault = self._unkept or self._unwritten
+
+    def _ask(self, moment: Moment) -> None:
+        generation = self._generation
         agent, keys = self.child.agent, self._keys(moment)
         if not keys:
             return
@@ -215,7 +184,7 @@ class Recalling:
         if entries and (self.config.use == "always" or STAGE in agent.config.stages):
             tokens = recalled_tokens(agent, [[as_recall(entry, now_s) for entry in entries]])
         found = Recalled(tuple(entries), ages_s, tokens, moment.time_s, agent)
-        with self._lock:
+        with self._wake:
             if generation == self._generation:
                 self._found = found
         ids = frozenset(entry.id for entry in entries)
@@ -232,7 +201,7 @@ class Recalling:
             pointer = self._recorded(moment.time_s, moment.time_s)
             self.child.memory.write(Moment(moment.time_s, kept), keys, importance=min(1.0, novelty), pointer=pointer)
         except Exception as error:  # catch everything: the fault is told until a Moment is kept again
-            self._unkept = _sentence(error)
+            self._unkept = self.complaint(error)
             return
         self._unkept = ""
         self.written += 1
@@ -244,4 +213,4 @@ class Recalling:
                 self.child.memory.flush()
                 self._unwritten = ""
             except Exception as error:  # catch everything: a dead thread could not report it
-                self._unwritten = _sentence(error)
+                self._unwritten = self.complaint(error)

@@ -15,6 +15,7 @@ import numpy as np
 from devmind.errors import StoreError
 from devmind.memory import Entry, Key, Memory, Named, Names, Pointer, Strangers
 from devmind.memory.entry import BEFORE, LOOKED, VIEWS
+from devmind.memory.names import proper_name
 from devmind.moment import TICK_HZ, Moment, Sense
 
 if TYPE_CHECKING:
@@ -22,17 +23,8 @@ if TYPE_CHECKING:
 
 EXAMPLE_TICKS = 5 * TICK_HZ
 """Longest example: the sound of its ticks, and its last picture."""
-MAX_NAME = 64
 SHOWN = ("sight", "sound")
 """The senses of an example; a plugin's own senses are not part of it yet."""
-
-
-def proper_name(text: str) -> str:
-    """A name without the blanks around it; StoreError when it is empty, too long or has several lines."""
-    name = text.strip()
-    if not name or len(name.encode()) > MAX_NAME or not name.isprintable():
-        raise StoreError(f"A name is one line of 1 to {MAX_NAME} bytes; got {name[: MAX_NAME + 1]!r}.")
-    return name
 
 
 def as_example(moments: Sequence[Moment]) -> Moment:

@@ -107,7 +107,7 @@ class LivingProcedures:
 
     def _heard(self, observation: Observation) -> str:
         """The first word heard that the agent has a name for, as in "where is the cup?"; else everything said."""
-        from devmind.acting.recall import names_in
+        from devmind.acting.sentences import names_in
 
         words = observation.moment.senses.get("words")
         text = words if isinstance(words, str) else ""

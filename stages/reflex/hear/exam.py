@@ -5,6 +5,7 @@ given recordings.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import cv2
@@ -14,12 +15,13 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
-from devmind.agent.features import log_mel, mel_power
+from devmind.agent.features import log_mel
 from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.curriculum.episodes import identities, of_worlds
 from devmind.curriculum.exam import Exam, Exhibit, Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
+from devmind.moment import SOUND_RATE_HZ
 from devmind.report.exhibits import wav
 from devmind.seeding import exam_seeds, lesson_seeds
 from devmind.sessions.spoken import CLIP_SAMPLES, Clips, clips, speaker_group
@@ -203,9 +205,10 @@ def _floors_on(every: Clips, unseen: Clips, features: dict[str, np.ndarray]) -> 
 
 def normal_features(every: Clips) -> dict[str, np.ndarray]:
     """Log-mel of the whole second, and of the speech alone stretched to 32 frames, both [N, D]."""
-    power = np.concatenate([mel_power(part, 512, 160, 40).numpy() for part in torch.from_numpy(every.waves).split(200)])
-    mel = 10 * np.log10(np.maximum(power, 1e-10))
-    mel = np.maximum(mel, mel.max((1, 2), keepdims=True) - 80)
+    import librosa
+
+    power_of = partial(librosa.feature.melspectrogram, sr=SOUND_RATE_HZ, n_fft=512, hop_length=160, n_mels=40)
+    mel = np.stack([librosa.power_to_db(power_of(y=wave).T) for wave in every.waves])
     stretched = []
     for frames, length in zip(mel, every.lengths, strict=True):
         start = (CLIP_SAMPLES - length) // 2 // 160

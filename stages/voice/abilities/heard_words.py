@@ -159,6 +159,7 @@ class Hearing(Ability):
     """
 
     order = -2
+    kind = "what is no speech, left unanswered: a dog"
 
     def __init__(self, life: Surroundings) -> None:
         super().__init__(life)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from devmind.acting.abilities import Ability, Reply, Sentence, Surroundings, Tick
+from devmind.acting.sentences import request
 from devmind.acting.standing import answering, has_passed
 from devmind.agent.agent import Agent
 from devmind.agent.features import QUIET_DB, level_db
@@ -53,8 +54,7 @@ class Request:
 
 
 def _form(words: str) -> re.Pattern[str]:
-    opening = r"\W*(?:(?:and|so|now|well|then|hey|look|ok|okay)\b\W*)*(?:(?:can|could|would) you |please )*"
-    return re.compile(rf"{opening}(?:{words})(?:\W*\bplease)?\W*".replace(" IT", " (?:it|this|that)"), re.IGNORECASE)
+    return request(rf"(?:{words})(?:\W*\bplease)?\W*".replace(" IT", " (?:it|this|that)"))
 
 
 AGAIN = "says again in its own voice the {:.1f} s that it heard last"
@@ -88,6 +88,7 @@ class Echoing(Ability):
     """Handles the requests of one life about the last sound that it heard."""
 
     order = -1
+    kind = "a request about what was heard last: “say it again”"
 
     def __init__(self, life: Surroundings) -> None:
         super().__init__(life)

@@ -52,7 +52,7 @@ def question_batch(heard: Sequence[Moment], sight: Sense | None) -> Batch:
 class Replying(Ability):
     """Answers spoken questions for one life."""
 
-    order = 1
+    kind = "a spoken question that lessons taught, answered by ear: “what is that?”"
 
     def wants(self, agent: Agent) -> bool:
         return bool(self.heads_to_ask(agent))

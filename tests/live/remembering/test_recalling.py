@@ -50,10 +50,10 @@ def test_failure_is_reported_and_the_next_moment_is_recalled_for(error: Exceptio
                 told.set()
 
     with Told(child, MemoryConfig(), keeps=lambda: False) as recalling:  # type: ignore[arg-type]
-        recalling.offer(Moment(0.0, {"words": "one"}))
+        recalling.put(Moment(0.0, {"words": "one"}))
         assert told.wait(60)
         assert recalling.fault == fault
-        recalling.offer(Moment(0.1, {"words": "two"}))
+        recalling.put(Moment(0.1, {"words": "two"}))
         assert child.asked.wait(60)
     assert recalling.fault == ""
 
@@ -102,10 +102,10 @@ def test_fault_of_keeping_or_writing_down_stays_until_it_succeeds() -> None:
     assert recalling._unkept
     assert recalling._unwritten
     with recalling:
-        recalling.offer(moment)
+        recalling.put(moment)
         assert child.asked.wait(60)
         child.asked.clear()
-        recalling.offer(moment)
+        recalling.put(moment)
         assert child.asked.wait(60)
         assert recalling.fault == "The disk is full.", "a Moment without a fault of its own does not hide it"
         full[0] = False

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from devmind import worlds
-from devmind.acting.recall import OwnMemories, brought_back, names_in
-from devmind.acting.sentences import teaching
+from devmind.acting.recall import OwnMemories, brought_back
+from devmind.acting.sentences import name_in, names_in, teaching
 from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, collate_tick
 from devmind.agent.heads import Inlet
@@ -24,7 +24,6 @@ from devmind.curriculum.ablation import control
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
 from devmind.live.remembering.show_and_tell import ShowAndTell
-from devmind.live.remembering.teaching_sentences import name_in
 from devmind.memory import Entry, Key, Memory, open_store
 from devmind.memory.entry import LOOKED, VIEWS
 from devmind.moment import Moment

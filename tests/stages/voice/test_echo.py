@@ -22,7 +22,7 @@ from stages.voice.echo import exam, lesson
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.recogniser import Recogniser
 from stages.voice.stage import SKILLS, VoiceStage
-from stages.voice.vocoder import magnitudes, sound_of
+from stages.voice.vocoder import sound_of
 
 
 @pytest.fixture(scope="module")
@@ -48,25 +48,13 @@ def test_codes_are_whole_levels_and_gradients_pass_the_rounding() -> None:
     torch.testing.assert_close(free.grad, (1 - free.detach().tanh() ** 2) * highest)
 
 
-@pytest.mark.slow
-def test_log_mel_inverts_to_sound_as_well_as_with_librosa() -> None:
-    """Not to the bit: librosa starts from other phases, and centres its frames differently."""
-    import librosa
-
+def test_log_mel_inverts_to_sound() -> None:
     wave = bank("test echo", 0, 1, NEW_WORDS, False).waves[0]
     sound, _ = in_a_row([wave])
     mel = frames(torch.cat((torch.zeros(1, 200), sound), 1))
-
-    def off(again: torch.Tensor) -> float:
-        back = frames(torch.cat((torch.zeros(1, 200), again), 1))
-        n = min(mel.shape[1], back.shape[1])
-        return float((mel[:, 3 : n - 3] - back[:, 3 : n - 3]).abs().mean())
-
-    mine = off(sound_of(mel))
-    theirs = librosa.griffinlim(
-        magnitudes(mel)[0].numpy(), n_iter=20, hop_length=200, win_length=512, n_fft=512, random_state=0
-    )
-    assert mine < 1.1 * off(torch.from_numpy(theirs)[None]) < 0.3
+    back = frames(torch.cat((torch.zeros(1, 200), sound_of(mel)), 1))
+    n = min(mel.shape[1], back.shape[1])
+    assert float((mel[:, 3 : n - 3] - back[:, 3 : n - 3]).abs().mean()) < 0.1
     assert torch.equal(sound_of(mel), sound_of(mel))
 
 

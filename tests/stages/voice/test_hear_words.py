@@ -14,6 +14,7 @@ import soundfile
 import torch
 
 from devmind.acting import Actor
+from devmind.acting.sentences import name_in
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.curriculum.exam import Measure
@@ -23,7 +24,6 @@ from devmind.curriculum.stage import Context
 from devmind.errors import ExamError
 from devmind.learners.gradient import GradientLearner
 from devmind.learners.muon import MuonLearner
-from devmind.live.remembering.teaching_sentences import name_in
 from devmind.sessions.spoken import speaker_group
 from devmind.testing import tiny_agent, tiny_context
 from stages.voice import parts, utterances

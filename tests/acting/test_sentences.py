@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from devmind.acting.sentences import is_short_reply, name_in, name_in_reply
 from devmind.errors import StoreError
-from devmind.live.remembering.teaching_sentences import is_short_reply, name_in, name_in_reply
 
 
 @pytest.mark.parametrize(

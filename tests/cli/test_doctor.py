@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from devmind.cli import here, live_checks
+from devmind.cli import doctor, here
 
 FAKE = """
 import sys
@@ -31,7 +31,7 @@ def pyaudio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_sound_inputs_are_listed_without_the_noise_of_alsa(pyaudio: Path, capfd: pytest.CaptureFixture[str]) -> None:
     pyaudio.write_text(FAKE.replace("DEVICES", "[('Desk microphone', 2), ('Speakers', 0)]"))
-    check = live_checks.microphone()
+    check = doctor.microphone()
     assert (check.ok, check.said, check.mend) == (None, "1 sound input: Desk microphone", "")
     assert capfd.readouterr().err == ""
 
@@ -49,9 +49,9 @@ def test_sound_inputs_are_listed_without_the_noise_of_alsa(pyaudio: Path, capfd:
 def test_each_failure_of_sound_has_its_own_message(
     pyaudio: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, said: str, mend: str
 ) -> None:
-    monkeypatch.setattr(live_checks, "DEVICES", tmp_path / "dev")
+    monkeypatch.setattr(doctor, "DEVICES", tmp_path / "dev")
     pyaudio.write_text(text)
-    check = live_checks.microphone()
+    check = doctor.microphone()
     assert check.ok is None, "training needs no sound"
     assert said in check.said
     assert mend in check.mend
@@ -61,19 +61,19 @@ def test_each_failure_of_sound_has_its_own_message(
 def test_hanging_sound_system_is_not_waited_for(pyaudio: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(here, "ANSWER_S", 0.5)
     pyaudio.write_text("import time; time.sleep(60)")
-    assert "does not answer" in live_checks.microphone().said
+    assert "does not answer" in doctor.microphone().said
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="cameras are files on Linux only")
 def test_camera_without_permission_is_named_with_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_checks, "DEVICES", tmp_path)
-    assert live_checks.camera().said == "none is connected"
+    monkeypatch.setattr(doctor, "DEVICES", tmp_path)
+    assert doctor.camera().said == "none is connected"
     node = tmp_path / "video0"
     node.touch()
-    assert live_checks.camera().said == f"{node} may be opened"
+    assert doctor.camera().said == f"{node} may be opened"
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may open all files
     monkeypatch.setattr(Path, "group", lambda self: "video")
-    check = live_checks.camera()
+    check = doctor.camera()
     assert "may not be opened" in check.said
     assert check.mend == "sudo usermod -aG video $USER, then log out and in again"
 
@@ -81,7 +81,7 @@ def test_camera_without_permission_is_named_with_the_command(tmp_path: Path, mon
         raise KeyError(44)
 
     monkeypatch.setattr(Path, "group", nameless)
-    assert live_checks.camera().mend == f"sudo chmod a+rw {node}"
+    assert doctor.camera().mend == f"sudo chmod a+rw {node}"
 
 
 def test_missing_browser_needs_only_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,6 +92,6 @@ def test_missing_browser_needs_only_the_address(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("sys.platform", "linux")
     for name, value in {"DISPLAY": ":0", "WAYLAND_DISPLAY": ""}.items():
         monkeypatch.setenv(name, value)
-    assert live_checks.browser().said.startswith("none is found here; open the printed address")
+    assert doctor.browser().said.startswith("none is found here; open the printed address")
     monkeypatch.delenv("DISPLAY")
-    assert live_checks.browser().said.startswith("no desktop session; open the printed address")
+    assert doctor.browser().said.startswith("no desktop session; open the printed address")
