@@ -41,12 +41,16 @@ EPISODES_HERE = (
 )
 """Skills of every stage whose glimpses take little: of all others the law check of whole stages looks alone at the
 episodes, among 10,000 of lessons (`tests/test_testing_stages.py`)."""
+DEAR = ("sleep", "track", "orient", "reach", "startle", "permanence", "puzzles", "recall", "maze", "values", "route")
+DEAR += ("replan", "arrange", "manipulate", "trade", "follow", "instruct", "navigate", "sliding")
+"""Skills whose exam of an untaught agent takes so long that it is looked at where the law check of whole stages holds
+it anyway (`tests/test_testing_stages.py`)."""
 UNTAUGHT_ELSEWHERE = {
     skill.name
     for stage, skill in SKILLS
     if any(f'held_to_the_floors("{skill.name}"' in text for text in exam_players.own_tests(stage.name, skill.name))
 }
-"""Skills whose dear exam of an untaught agent is held once, by tests of their own that look at its rows as well."""
+"""Skills whose exam of an untaught agent is held once, by tests of their own that look at its rows as well."""
 
 
 def of(names: Collection[str] | None = None, slow: tuple[str, ...] = SLOW) -> pytest.MarkDecorator:
@@ -155,26 +159,7 @@ def test_a_stages_page_says_of_every_skill_whether_a_life_uses_it(stage: str) ->
     assert told_in_life(stage).keys() == {skill.name for skill in STAGES[stage].skills}
 
 
-@of(
-    [skill.name for _, skill in SKILLS if skill.name not in UNTAUGHT_ELSEWHERE],
-    slow=(
-        *SLOW,
-        "track",
-        "orient",
-        "reach",
-        "startle",
-        "permanence",
-        "puzzles",
-        "recall",
-        "maze",
-        "values",
-        "route",
-        "replan",
-        "arrange",
-        "manipulate",
-        "trade",
-    ),
-)
+@of([skill.name for _, skill in SKILLS if skill.name not in UNTAUGHT_ELSEWHERE.union(DEAR)])
 def test_an_untaught_agent_stays_at_the_floors(stage: Stage, skill: Skill, agent: Agent, tmp_path: Path) -> None:
     held_to_the_floors(skill.name, agent, tmp_path)
 
