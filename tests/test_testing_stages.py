@@ -32,6 +32,7 @@ OF_THE_UNTAUGHT = {
     "instruct": "planning.test_instruct",
     "navigate": "reasoning.test_navigate",
     "sliding": "reasoning.test_sliding",
+    "trade": "planning.test_trade",
 }
 """Test files that say by `of_an_untaught_agent(measures)` what else holds of a skill's full exam."""
 
