@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,16 @@ from devmind.seeding import EXAM_SEEDS_FROM, exam_seeds, lesson_seeds
 from devmind.testing import BrokenLawError, LampRules, check_stage
 from devmind.worlds.adapter import RulesWorld, VectorWorld
 from devmind.worlds.side_by_side import SideBySide
+from tests.stages.floors import law_exam_stays_at_the_floors
+
+OF_THE_UNTAUGHT = {
+    "follow": "language.test_following",
+    "instruct": "planning.test_instruct",
+    "navigate": "reasoning.test_navigate",
+    "sliding": "reasoning.test_sliding",
+    "trade": "planning.test_trade",
+}
+"""Test files that say by `of_an_untaught_agent(measures)` what else holds of a skill's full exam."""
 
 
 def make_lamps(name: str, level: str, seeds: np.ndarray) -> VectorWorld:
@@ -94,8 +106,18 @@ def test_stage_that_keeps_its_laws_passes() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", [n for n, p in plugins.available("stages").items() if p.distribution == "devmind"])
-def test_every_stage_of_devmind_keeps_its_laws(name: str) -> None:
-    check_stage(plugins.load("stages", name)())
+def test_every_stage_of_devmind_keeps_its_laws(name: str, tmp_path: Path) -> None:
+    """What an untaught agent reaches in the exams that are dear is looked at here, as they are held anyway."""
+    stage, held = plugins.load("stages", name)(), list[str]()
+
+    def looked_at(skill: Skill, measures: Mapping[str, Measure]) -> None:
+        law_exam_stays_at_the_floors(stage, skill, measures, tmp_path)
+        if file := OF_THE_UNTAUGHT.get(skill.name):
+            import_module(f"tests.stages.{file}").of_an_untaught_agent(measures)
+        held.append(skill.name)
+
+    check_stage(stage, in_full=looked_at)
+    assert held == [skill.name for skill in stage.skills]
 
 
 class Hooked(LampStage):

@@ -319,14 +319,14 @@ def bootstrap(values: np.ndarray, resamples: int, name: str, groups: np.ndarray 
 
 def _means(values: np.ndarray, resamples: int, name: str, groups: np.ndarray | None) -> np.ndarray:
     """Means float64 [resamples] of values [n] that are drawn anew, by whole groups if there are some."""
-    rng = numpy_rng("bootstrap", name)
-    sums, sizes, means = values, np.ones(len(values)), []
+    rng, sums, sizes, means = numpy_rng("bootstrap", name), values, None, []
     if groups is not None:
         _, which = np.unique(groups, return_inverse=True)
         sums, sizes = np.bincount(which, values), np.bincount(which).astype(np.float64)
     for chunk in _chunks(resamples, len(sums)):
         drawn = rng.choice(len(sums), (chunk, len(sums)))
-        means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
+        drawn_sizes = np.float64(len(sums)) if sizes is None else sizes[drawn].sum(axis=1)
+        means.append(sums[drawn].sum(axis=1) / drawn_sizes)
     return np.concatenate(means)
 
 

@@ -34,13 +34,19 @@ FEWER = 0.5
 """Share of its episodes that an exam has in the checks of its measures, its repetition and its episodes."""
 
 
-def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, steps: int = 3) -> None:
+InFull = Callable[["Skill", Mapping[str, "Measure"]], None]
+
+
+def check_stage(
+    stage: Any, *, make_world: Callable[..., Any] | None = None, steps: int = 3, in_full: InFull | None = None
+) -> None:
     """Check the laws of a stage at size tiny: a few steps of every lesson, every exam with few episodes.
 
     Args:
         stage: an instance of the stage.
         make_world: replaces `devmind.worlds.make` if the stage's worlds are not installed as plugins.
         steps: optimizer steps of each lesson.
+        in_full: what else is asked of a skill and the measures of its full exam, of an untaught agent.
 
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
@@ -66,7 +72,9 @@ def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, ste
             check_rehearsed(lesson, agent, context)
             _check_among_rehearsals(lesson, lessons[:number], earlier, agent, context, kept)
         for skill in stage.skills:
-            check_skill(skill, agent, context)
+            full = check_skill(skill, agent, context)
+            if in_full is not None:
+                in_full(skill, full)
 
 
 def _by_rollout_only(make_world: Callable[..., Any]) -> Callable[..., Any]:
@@ -201,9 +209,12 @@ def _check_among_rehearsals(
         require(False, law, f"lesson '{lesson.name}' raised '{error}'; {advice}")
 
 
-def check_skill(skill: Skill, agent: Agent, context: Context) -> None:
+def check_skill(skill: Skill, agent: Agent, context: Context) -> dict[str, Measure]:
     """Check the laws of one skill's exam: its measures, that it is repeatable, that the agent learns nothing in it, and
     that its episodes differ from each other and from those of lessons.
+
+    Returns:
+        The measures of its full exam, by name.
 
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
@@ -239,6 +250,7 @@ def check_skill(skill: Skill, agent: Agent, context: Context) -> None:
         at_most = name not in full or measure.n <= full[name].n
         require(at_most, "a glimpse has at most the full exam's episodes", f"{where}: {measure.n}")
     require(agent.sha256() == weights, "nothing is learned in an exam", f"{where} changed the agent's weights")
+    return full
 
 
 def _check_repeated(
@@ -321,13 +333,14 @@ def _noting(make_world: Callable[..., Any], seeds: list[np.ndarray]) -> Callable
 def _measured(
     skill: Skill, agent: Agent, context: Context, measures_of: Callable[[Exam], Sequence[Measure]]
 ) -> dict[str, Measure]:
+    from devmind.acting.in_life import noting
     from devmind.curriculum.examining import examination, hold
 
-    with examination(agent):
+    with examination(agent), noting() as noted:
         measures = measures_of(hold(skill, agent, context))
     names = [measure.name for measure in measures]
     require(len(set(names)) == len(names), "each measure has a name of its own", f"'{skill.name}' gave {names}")
-    return {measure.name: measure for measure in measures}
+    return {measure.name: replace(measure, in_life=noted.said) for measure in measures}
 
 
 def _check_measure(skill: Skill, measure: Measure) -> None:

@@ -101,10 +101,10 @@ class Maze:
 
     def inside(self, at: np.ndarray) -> np.ndarray:
         """Whether places [..., 2] lie in free cells, bool [...]."""
-        cells, shape = self.cells(at), np.array(self.walls.shape)
-        within = ((cells >= 0) & (cells < shape)).all(-1)
-        row, column = np.moveaxis(np.clip(cells, 0, shape - 1), -1, 0)
-        return np.asarray(within & ~self.walls[row, column])
+        cells, (rows, columns) = self.cells(at), self.walls.shape
+        row, column = cells[..., 0], cells[..., 1]
+        within = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
+        return np.asarray(within & ~self.walls[row * within, column * within])
 
     def steps_to(self, cell: tuple[int, int], without: tuple[int, int] | None = None) -> np.ndarray:
         """Path length from each cell to `cell`, int64 [rows, columns], in cells; -1 without a path.

@@ -101,13 +101,9 @@ def _hits(where: Maze, plan: Draft) -> np.ndarray:
 
 def _stuck(where: Maze, plan: Draft) -> np.ndarray:
     """Which moves have no way, int8 [L]; -1 behind the first of them."""
-    cell = np.round(plan.points[0] * UNIT / CELL) * CELL
-    found = np.full(len(plan.words), -1, np.int8)
-    for number, word in enumerate(plan.words):
-        cell = cell + CELL * np.array(MOVES[word])
-        found[number] = not where.inside(cell)
-        if found[number]:
-            break
+    cells = np.round(plan.points[0] * UNIT / CELL) * CELL + CELL * np.cumsum(np.array(MOVES)[plan.words], axis=0)
+    found = (~where.inside(cells)).astype(np.int8)
+    found[int(found.argmax()) + 1 if found.any() else len(found) :] = -1
     return found
 
 

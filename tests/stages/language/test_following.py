@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ pytest.importorskip("minigrid")
 
 from devmind import worlds
 from devmind.config import load
+from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
 from devmind.errors import ConfigError, DevmindError, SessionError, WorldError
@@ -23,7 +25,6 @@ from devmind.worlds.minigrid import FORWARD, room
 from stages.language import parts
 from stages.language.follow import demos, exam, hand_rules, lesson, rooms
 from stages.language.stage import LanguageStage
-from tests.stages.floors import held_to_the_floors
 
 
 @pytest.fixture
@@ -211,14 +212,15 @@ def test_a_batch_equals_what_the_actor_senses(context: Context) -> None:
     assert float(sum(each)) == pytest.approx(1.0), "one action is the likeliest in each Moment"
 
 
-@pytest.mark.slow
-def test_an_untaught_agent_stays_at_the_floors(tmp_path: Path) -> None:
+def test_a_glimpse_has_one_measure(context: Context) -> None:
     agent = tiny_agent()
     parts.admit(agent)
-    measure, *others = held_to_the_floors("follow", agent, tmp_path, 0.05).measures.values()
-    context = Context(load("tiny", sets=["exam.episodes_scale=0.05"]), 0, "cpu", tmp_path, worlds.make)
     with examination(agent):
         assert len(exam.examine(agent, context.glimpse()).alone()) == 1
+
+
+def of_an_untaught_agent(measures: Mapping[str, Measure]) -> None:
+    measure, *others = measures.values()
     assert [other.name for other in others] == list(exam.FURTHER)
     for other in others:
         assert other.score < 0.5

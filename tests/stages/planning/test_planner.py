@@ -314,17 +314,17 @@ def test_names_of_strides_are_learned_from_trips(agent: Agent) -> None:
     held_out = [trips.make_trips("medium", 0, 4_000, exam_seeds)]
     optimizer = torch.optim.AdamW(head.names.parameters(), lr=1e-2)
 
-    def told(of: list[trips.Trips], n: int) -> tuple[Any, Any]:
-        asked = trips.batch(of, 1, 1, 64, numpy_rng("names", n))["asked"]
+    def told(of: list[trips.Trips], n: int, rows: int) -> tuple[Any, Any]:
+        asked = trips.batch(of, 1, 1, rows, numpy_rng("names", n))["asked"]
         maze = torch.nn.functional.pad(asked["maze"], (0, head.inlet.width - asked["maze"].shape[-1]))
         return head.moves(asked["plan"], maze[:, None]), asked["symbols"]
 
     for step in range(250):
-        logits, words = told(walks, step)
+        logits, words = told(walks, step, 24)
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(logits.transpose(1, 2), words).backward()
         optimizer.step()
-    logits, words = told(held_out, 1000)
+    logits, words = told(held_out, 1000, 64)
     moving = words > 0
     assert (logits.argmax(-1) == words)[moving].float().mean() > 0.75, "chance is 0.25"
 

@@ -19,7 +19,7 @@ from devmind.worlds.boards import Board
 from stages.reasoning import parts, selfplay
 from stages.reasoning.games import OTHELLO, TICTACTOE, Judge, moves, search
 from stages.reasoning.replay import Positions
-from stages.reasoning.selfplay import CAREFUL, DRAWN, Play, SelfPlay, SelfPlayByMuon, _Moves, by_visits
+from stages.reasoning.selfplay import DRAWN, Play, SelfPlay, SelfPlayByMuon, _Moves, by_visits
 from stages.reasoning.solver import solve
 from stages.reasoning.tictactoe.exam import by_rule, random, unlost
 from tests.stages.floors import held_to_the_floors
@@ -299,11 +299,12 @@ def test_the_requested_number_of_games_is_remembered_by_separate_searches(
         return real(judge, board, simulations, *more)
 
     monkeypatch.setattr(selfplay, "search", counted)
+    monkeypatch.setattr(selfplay, "CAREFUL", 10)
     learner = self_play(agent, remembered=12)
     play = learner.play
     learner.remember()
     assert learner.games_played >= 24
-    assert {simulations for _, simulations in searches} == {CAREFUL}
+    assert {simulations for _, simulations in searches} == {10}
     assert searches[0][0] == 12
     assert learner.play == play, "the lesson goes on as it did"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from itertools import permutations
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from devmind.curriculum.exam import Measure
 from devmind.errors import ConfigError, WorldError
 from devmind.testing import check_world, tiny_agent, tiny_context
 from devmind.worlds.sliding import SlidingRules
@@ -19,7 +21,6 @@ from stages.reasoning.sliding import exam, lesson
 from stages.reasoning.sliding.exam import distances, manhattan, puzzles, read_boards, search
 from stages.reasoning.sliding.lesson import make, mix_boards, perimeter, rules, targets
 from stages.reasoning.sliding.patterns import moves_left
-from tests.stages.floors import held_to_the_floors
 
 
 @pytest.fixture(scope="module")
@@ -205,11 +206,8 @@ def test_lines_of_a_file_are_checked(tmp_path: Path) -> None:
             read_boards(file, 1)
 
 
-@pytest.mark.slow
-def test_the_exam_reports_solved_puzzles_and_their_cost(tmp_path: Path) -> None:
-    agent = tiny_agent()
-    parts.admit(agent)
-    found = held_to_the_floors("sliding", agent, tmp_path).measures
+def of_an_untaught_agent(found: Mapping[str, Measure]) -> None:
+    """The exam reports solved puzzles and their cost."""
     assert set(found) == {"sliding", "sliding/shortest", "sliding/nodes"}
     assert set(found["sliding"].rows) == {"network alone", "untrained, with search"}
     assert not exam.GATE.judge(found).passed  # it is untaught

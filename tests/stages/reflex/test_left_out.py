@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,11 +24,12 @@ from stages.reflex.lessons import lessons
 from stages.reflex.orient import exam as orient
 from stages.reflex.reach import exam as reach
 from stages.reflex.track import exam as track
+from tests.stages.reflex.test_trials import gives_the_measures_of
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
-    return Context(load("tiny", sets=["exam.episodes_scale=0.06"]), 0, "cpu", tmp_path, worlds.make)
+    return Context(load("tiny", sets=["exam.episodes_scale=0.03"]), 0, "cpu", tmp_path, worlds.make)
 
 
 @pytest.fixture
@@ -92,12 +94,14 @@ def test_exams_of_sounds_have_tone_rows_for_arc_and_trunk(agent: Agent, context:
         assert len([name for name in measure.rows if name.startswith("of tones")]) == 2, measure.name
 
 
-@pytest.mark.parametrize("examine", [bind.examine, orient.examine, reach.examine, track.examine])
-def test_exams_of_sight_have_look_rows_for_arc_and_trunk(examine, agent: Agent, context: Context) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("exam", [bind, orient, reach, track])
+def test_exams_of_sight_have_look_rows_for_arc_and_trunk(exam: Any, agent: Agent, context: Context) -> None:
     unseen = ("orient/sound", "orient/sound/look_trunk", orient.REST, f"{orient.REST}/look_trunk", orient.MEMORY)
     agent.config.trained_on = [GROUP]
     with torch.no_grad():
-        measures = examine(agent, context).in_full()
+        measures = exam.examine(agent, context).in_full()
+    if exam is not bind:
+        gives_the_measures_of(exam.GATE, {measure.name: measure for measure in measures})
     for measure in measures:
         rows = [name for name in measure.rows if name.startswith("of looks")]
         assert len(rows) == (2 if measure.name not in unseen else 0), measure.name

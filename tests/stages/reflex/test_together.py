@@ -154,16 +154,26 @@ def taught(agent: Agent, context: Context, out: Path, control: bool) -> dict[str
     return {name: value for name, value in agent.state_dict().items() if not torch.equal(value, before[name])}
 
 
-def test_the_lesson_changes_only_the_trunk_and_its_heads(agent: Agent, context: Context, tmp_path: Path) -> None:
-    changed = taught(agent, context, tmp_path / "run", control=False)
+@pytest.fixture(scope="module")
+def raised(context: Context, tmp_path_factory: pytest.TempPathFactory) -> tuple[Agent, dict[str, torch.Tensor]]:
+    """An agent after three steps of the lesson, and what they changed."""
+    agent = tiny_agent()
+    ReflexStage().admit(agent)
+    return agent, taught(agent, context, tmp_path_factory.mktemp("taught") / "run", control=False)
+
+
+def test_the_lesson_changes_only_the_trunk_and_its_heads(raised: tuple[Agent, dict[str, torch.Tensor]]) -> None:
+    _, changed = raised
     assert all(name.startswith(together.TRAINS) for name in changed)
     assert any("self_attn.q_proj" in name or "o_proj" in name for name in changed)
     for name in (*COPIES, *FORESEEN):
         assert any(one.startswith(f"heads.{name}.") for one in changed)
 
 
-def test_the_twin_trains_only_the_heads_on_an_identity_trunk(agent: Agent, context: Context, tmp_path: Path) -> None:
-    taught(agent, context, tmp_path / "run", control=False)
+def test_the_twin_trains_only_the_heads_on_an_identity_trunk(
+    raised: tuple[Agent, dict[str, torch.Tensor]], context: Context, tmp_path: Path
+) -> None:
+    agent, _ = raised
     twin = Agent.from_pretrained(identity_trunk(agent, tmp_path / "twin", agent, ReflexStage(), context))
     kept = {n: v for n, v in agent.state_dict().items() if not n.startswith("trunk.")}
     assert all(torch.equal(value, twin.state_dict()[name]) for name, value in kept.items())

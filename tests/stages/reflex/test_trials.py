@@ -17,16 +17,15 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.output import Categorical
 from devmind.config import load
+from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate
 from devmind.curriculum.stage import Context
 from devmind.seeding import EXAM_SEEDS_FROM, exam_seeds
 from stages.reflex import hand_rules, trials
 from stages.reflex.balance import exam as balance
 from stages.reflex.bind import exam as bind
-from stages.reflex.orient import exam as orient
 from stages.reflex.reach import exam as reach
 from stages.reflex.startle import exam as startle
-from stages.reflex.track import exam as track
 from tests import turning
 
 
@@ -189,9 +188,6 @@ def test_a_disabled_sense_is_absent_and_answers_are_counted_by_head(agent: Agent
 @pytest.mark.parametrize(
     ("examine", "gate"),
     [
-        (orient.examine, orient.GATE),
-        (track.examine, track.GATE),
-        (reach.examine, reach.GATE),
         (startle.examine, startle.GATE),
         (balance.examine, balance.GATE),
     ],
@@ -201,6 +197,11 @@ def test_every_exam_gives_the_measures_of_its_gate(
 ) -> None:
     with torch.inference_mode():
         measures = {measure.name: measure for measure in examine(agent, context).in_full()}
+    gives_the_measures_of(gate, measures)
+
+
+def gives_the_measures_of(gate: Gate, measures: dict[str, Measure]) -> None:
+    """A full exam of an untaught agent; those of looks and tones hold those of other skills (`test_left_out.py`)."""
     assert set(measures) == {threshold.measure for threshold in gate.thresholds}
     assert all(measure.floors and measure.n >= 4 for measure in measures.values())
     verdict = gate.judge(measures, 100)

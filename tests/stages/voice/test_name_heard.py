@@ -180,7 +180,7 @@ def test_the_baseline_knows_no_speaker_that_is_asked_about(
         return real(waves, labels)
 
     monkeypatch.setattr(exam.Recogniser, "of", noted)
-    context = tiny_context(tmp_path, "exam.episodes_scale=0.1")
+    context = tiny_context(tmp_path, "exam.episodes_scale=0.02")
     for met in ((), ("speaker:ann",)):
         monkeypatch.setattr(agent.config, "trained_on", list(met))
         fitted.clear()
