@@ -53,9 +53,7 @@ def run_config(
 FEED = "feed:"
 
 
-def feeds_apart(
-    experience: Sequence[Path] | None, sets: Sequence[str] | None
-) -> tuple[list[Path], list[str]]:
+def feeds_apart(experience: Sequence[Path] | None, sets: Sequence[str] | None) -> tuple[list[Path], list[str]]:
     """The sessions of `--experience`, and the settings with the place of a feed among it (feed:PLACE).
 
     Raises:

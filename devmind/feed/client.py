@@ -36,8 +36,8 @@ BATCH_ROWS = 1024
 BACK_OFF_S = (0.05, 5.0)
 """Pause before connecting again: the first, and the longest."""
 KEEPALIVE = [("grpc.keepalive_time_ms", 20_000), ("grpc.keepalive_timeout_ms", 10_000)]
-"""A machine that is switched off closes no connection; it is found so. The server allows it, because it has something
-to say every two seconds."""
+"""A machine that is switched off closes no connection; it is found so. gRPC's server ends connections that ping it more
+than once in five minutes, unless it has something to say itself; on a stream of `push` it has, every two seconds."""
 KEPT_LATENCIES = 10_000
 
 
@@ -57,9 +57,10 @@ class Connection:
         self._roots = read_file(tls, FeedError) if tls else None
         self._header = (b"authorization", (SCHEME + read_token(token)).encode())
 
-    def open(self) -> Any:
+    def open(self, keepalive: bool = False) -> Any:
         """A Flight client; connecting is lazy."""
-        return flight.FlightClient(self._where, tls_root_certs=self._roots, generic_options=KEEPALIVE)
+        options = KEEPALIVE if keepalive else []
+        return flight.FlightClient(self._where, tls_root_certs=self._roots, generic_options=options)
 
     def options(self, timeout_s: float | None = 10.0) -> Any:
         """Options of one call."""
@@ -74,7 +75,11 @@ class Connection:
         mine = client or self.open()
         try:
             found = list(mine.do_action(flight.Action(what, json.dumps(asked).encode()), self.options()))
-            answer = parse_json(found[0].body.to_pybytes(), FeedError, "The answer of the feed is damaged ({}).") if found else {}
+            answer = (
+                parse_json(found[0].body.to_pybytes(), FeedError, "The answer of the feed is damaged ({}).")
+                if found
+                else {}
+            )
         except (pa.ArrowException, OSError) as error:
             raise FeedError(f"The feed at '{self.address}' cannot be asked: {reason(error)}") from error
         finally:
@@ -87,7 +92,8 @@ class Connection:
 
 def reason(error: BaseException) -> str:
     """The sentence in an exception of Flight, without the details of its library."""
-    return str(error).partition(". Detail:")[0].partition(". gRPC client debug context:")[0].splitlines()[0][:300] + "."
+    told = str(error).partition(". Detail:")[0].partition(". gRPC client debug context:")[0]
+    return (told.splitlines() or [type(error).__name__])[0][:300].rstrip(".") + "."
 
 
 class Client:
@@ -119,7 +125,7 @@ class Client:
         unstored_bytes: int = UNSTORED_BYTES,
     ) -> None:
         self.connection, self.producer = Connection(address, token, tls), check_producer(producer)
-        self.layout, self.unstored_bytes, self.owner = Layout(world), unstored_bytes, secrets.token_hex(8)
+        self.layout, self.unstored_bytes, self.owner = Layout(world), unstored_bytes, str(secrets.randbits(63) + 1)
         self.pushed = self.stored = self.reconnects = 0
         self.waits = ""
         self._rows: deque[Row] = deque()
@@ -216,6 +222,8 @@ class Client:
             stored = self.stored
             try:
                 self._one_connection()
+            except flight.FlightServerError as error:
+                self._fail(FeedError(reason(error)))
             except (pa.ArrowException, OSError) as error:
                 self.waits = reason(error)
             except FeedError as error:
@@ -235,10 +243,11 @@ class Client:
 
     def _one_connection(self) -> None:
         """Send on one connection until it fails or the client ends: a stream for each schema."""
-        client = self.connection.open()
+        client = self.connection.open(keepalive=True)
         try:
             while not self._closing:
-                hello = self.connection.ask("hello", client, producer=self.producer, owner=self.owner)
+                me = {"producer": self.producer, "owner": self.owner, "first": self._first}
+                hello = self.connection.ask("hello", client, **me)
                 with self._changed:
                     self._first = self._first or int(hello["durable"]) + 1
                     self._sent = int(hello["durable"])
@@ -286,11 +295,10 @@ class Client:
         try:
             while (answer := answers.read()) is not None:
                 told = parse_json(answer.to_pybytes(), FeedError, "An answer of the feed is damaged ({}).")
-                if "refused" in told:
-                    self._fail(FeedError(str(told["refused"])))
-                    return
                 self.waits = str(told["waits"])
                 self._store(int(told["durable"]))
+        except flight.FlightServerError as error:
+            self._fail(FeedError(reason(error)))
         except (pa.ArrowException, OSError, FeedError, KeyError, TypeError, ValueError) as error:
             self.waits = reason(error)
         finally:
@@ -345,8 +353,8 @@ class Acting:
             writer = self._opened(batch.schema)
             self._number += 1
             writer.write_with_metadata(batch, struct.pack("<QQ", self._number, round(within_s * 1000)))
-        except (pa.ArrowException, OSError):
-            self._close()
+        except (pa.ArrowException, OSError) as error:
+            self._end(error)
         with self._changed:
             while self._stream and self._answered < self._number:
                 left_s = began_s + within_s - time.monotonic()
@@ -374,16 +382,17 @@ class Acting:
         self._close()
 
     def _opened(self, schema: Any) -> Any:
-        if self._stream is None or self._stream[2] != schema:
+        stream = self._stream  # its listener may drop it at any time
+        if stream is None or stream[2] != schema:
             self._close()
             client = self.connection.open()
             named = flight.FlightDescriptor.for_path(ACT, self.producer, secrets.token_hex(8), *self.effectors)
             writer, reader = client.do_exchange(named, self.connection.options(None))
             writer.begin(schema)
-            self._stream = (client, writer, schema)
-            self._listener = threading.Thread(target=self._listen, args=(reader, self._stream), daemon=True)
+            self._stream = stream = (client, writer, schema)
+            self._listener = threading.Thread(target=self._listen, args=(reader, stream), daemon=True)
             self._listener.start()
-        return self._stream[1]
+        return stream[1]
 
     def _listen(self, reader: Any, stream: Any) -> None:
         try:
@@ -394,16 +403,19 @@ class Acting:
                     name.removeprefix(EFFECTOR): numbers(chunk.data, name) for name in chunk.data.schema.names
                 }  # fmt: skip
                 with self._changed:
-                    if len(told) == NUMBER.size:
-                        self._answered, self._answer = NUMBER.unpack(told)[0], actions
-                    else:
-                        self._refusal = str(parse_json(told, FeedError, "An answer is damaged ({}).")["refused"])
+                    self._answered, self._answer = NUMBER.unpack(told)[0], actions
                     self._changed.notify_all()
-        except (StopIteration, pa.ArrowException, OSError, FeedError, AttributeError):
-            with self._changed:
-                if self._stream is stream:
-                    self._stream = None
-                self._changed.notify_all()
+        except (StopIteration, pa.ArrowException, OSError, AttributeError, struct.error) as error:
+            self._end(error, stream)
+
+    def _end(self, error: Exception, stream: Any = None) -> None:
+        """The present stream, or `stream` if it still is the present one, has failed."""
+        with self._changed:
+            if isinstance(error, flight.FlightServerError):
+                self._refusal = reason(error)
+            if stream in (None, self._stream):
+                self._stream = None
+            self._changed.notify_all()
 
     def _close(self) -> None:
         stream, self._stream = self._stream, None

@@ -72,7 +72,7 @@ class Source:
         if self.connection is None:
             spool.tell_position(Path(self.place), self.reader, position)
         else:
-            self.connection.ask("read", reader=self.reader, position=position)
+            self.connection.ask("position", reader=self.reader, position=position)
 
 
 def world_in(source: Source) -> str:
@@ -136,8 +136,8 @@ class Episodes:
             waited_s = time.monotonic() - began_s
             if waited_s > self.patience_s:
                 raise FeedError(
-                    f"The feed '{self.source.place}' has brought {self._count:,} episodes of '{self.world}' and none in "
-                    f"{waited_s:.0f} s. Let a simulator push (world={self.world!r}); the same command goes on."
+                    f"The feed '{self.source.place}' has brought {self._count:,} episodes of '{self.world}', and none "
+                    f"in {waited_s:.0f} s. Let a simulator push (world={self.world!r}); the same command goes on."
                 )
             if waited_s > NOTE_S and not noted and self.note:
                 noted = True

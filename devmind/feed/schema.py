@@ -76,9 +76,7 @@ class Layout:
         for name in names[len(PLAIN) :]:
             prefix, _, key = name.partition(".")
             given: Iterable[Mapping[str, Sense]] = (
-                (one.senses for one in moments)
-                if prefix + "." == SENSE
-                else (row.action.effectors for row in rows)  # type: ignore[misc]
+                (one.senses for one in moments) if prefix + "." == SENSE else (row.action.effectors for row in rows)  # type: ignore[misc]
             )
             arrays.append(_column(self.types[name], [values.get(key) for values in given]))
         fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
@@ -189,7 +187,7 @@ def rows_of(batch: Any) -> list[Row]:
     """The rows of a checked batch.
 
     Raises:
-        FeedError: a row is no Moment.
+        MomentError: a row is no Moment.
     """
     plain = {name: numbers(batch, name).tolist() for name in PLAIN}
     columns: dict[str, tuple[Any, np.ndarray]] = {}
@@ -202,16 +200,15 @@ def rows_of(batch: Any) -> list[Row]:
 
     def part(prefix: str, at: int) -> dict[str, Any]:
         return {
-            name.removeprefix(prefix): values[at]
+            name.removeprefix(prefix): values[at] if isinstance(values, list) else np.asarray(values[at])
             for name, (values, here) in columns.items()
             if name.startswith(prefix) and here[at]
         }
 
     made = []
     for at in range(batch.num_rows):
-        with damage(FeedError, "A row of the feed is no Moment ({})."):
-            flags = (plain["first"][at], plain["last"][at], plain["terminal"][at])
-            moment = Moment(plain["time_s"][at], part(SENSE, at), plain["reward"][at], *flags)
+        flags = (plain["first"][at], plain["last"][at], plain["terminal"][at])
+        moment = Moment(plain["time_s"][at], part(SENSE, at), plain["reward"][at], *flags)
         made.append(Row(plain["env"][at], moment, Action(part(EFFECTOR, at))))
     return made
 

@@ -1,8 +1,8 @@
 """The server of a feed (Arrow Flight): takes experience, acknowledges it when it is synced, and gives actions.
 
 Every call needs the token; beyond this machine TLS too. What a producer sends goes through a bounded queue to one
-thread, which appends all that has arrived and syncs once (group commit). Refusals are sentences in the stream, since
-Flight would send exceptions with the server's traceback.
+thread, which appends all that has arrived and syncs once (group commit). Refusals are sentences; Flight would send any
+other exception with the server's traceback.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -66,13 +66,13 @@ class Producer:
     """A producer that has connected since the server began.
 
     Attributes:
-        owner: which of its connections may send: the last that said hello.
+        owner: number of the process that may send: the last that said hello; 0 before that.
         turn: number of its streams so far; only the newest goes on.
         taken, durable: the last sequence numbers that were queued, and that are on the disk.
         queued_bytes: of its batches in the queue.
     """
 
-    owner: str = ""
+    owner: int = 0
     turn: int = 0
     taken: int = 0
     durable: int = 0
@@ -177,17 +177,16 @@ class FeedServer(flight.FlightServerBase):
     # -- push ----------------------------------------------------------------------------------------------------------
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        """A producer's batches, each with its sequence number; answered by JSON with `durable`, or with `refused`."""
-        with _refusals(self.counts, writer):
-            with self._stream():
-                name, owner, *_ = self._named(descriptor, PUSH)
-                self._receive(name, owner, reader, writer)
+        """A producer's batches, each with its sequence number; answered by JSON with `durable` and `waits`."""
+        with _refusals(self.counts), self._stream():
+            name, owner, *_ = self._named(descriptor, PUSH)
+            self._receive(name, _owner(owner), reader, writer)
 
-    def _receive(self, name: str, owner: str, reader: Any, writer: Any) -> None:
+    def _receive(self, name: str, owner: int, reader: Any, writer: Any) -> None:
         check_schema(reader.schema)
         with self._changed:
             producer = self._producer(name)
-            if producer.owner not in ("", owner):
+            if producer.owner not in (0, owner):
                 raise FeedError(_taken_over(name))
             producer.owner, producer.turn = owner, producer.turn + 1
             turn = producer.turn
@@ -196,9 +195,11 @@ class FeedServer(flight.FlightServerBase):
         acknowledging.start()
         try:
             for chunk in reader:
-                self._take(name, producer, turn, chunk)
+                if self._stopping:
+                    return
+                self._take(name, producer, (owner, turn), chunk)
             with self._changed:  # what was queued is acknowledged before the stream ends
-                while producer.durable < producer.taken and producer.turn == turn and not self.failure:
+                while producer.durable < producer.taken and producer.turn == turn and not self._stopping:
                     self._changed.wait(BEAT_S)
         finally:
             over.set()
@@ -206,24 +207,25 @@ class FeedServer(flight.FlightServerBase):
                 self._changed.notify_all()
             acknowledging.join()
 
-    def _take(self, name: str, producer: Producer, turn: int, chunk: Any) -> None:
+    def _take(self, name: str, producer: Producer, sender: tuple[int, int], chunk: Any) -> None:
+        owner, turn = sender
         if chunk.data is None or chunk.app_metadata is None or len(chunk.app_metadata) != NUMBER.size:
             raise FeedError(f"A message of the feed is a batch with its number in {NUMBER.size} bytes of metadata.")
         [sequence], batch = NUMBER.unpack(chunk.app_metadata.to_pybytes()), chunk.data
         if batch.nbytes > self.limits.largest_bytes:
             raise FeedError(
-                f"A batch has {batch.nbytes:,} bytes; this feed takes {self.limits.largest_bytes:,} at most: push fewer "
-                "rows at once."
+                f"A batch has {batch.nbytes:,} bytes; this feed takes {self.limits.largest_bytes:,} at most: push "
+                "fewer rows at once."
             )
         check_batch(batch)
-        frame = Frame(name, sequence, batch.num_rows, encode(batch))
+        frame = Frame(name, sequence, batch.num_rows, encode(batch), owner)
         with self._changed:
             while self._is_full(producer) and producer.turn == turn and not self._stopping:
                 self._changed.wait(BEAT_S)
             if producer.turn != turn:
                 raise FeedError(_taken_over(name))
-            if self._stopping or self.failure:
-                raise FeedError(self.failure or "The feed is stopping.")
+            if self._stopping:
+                return  # neither stored nor acknowledged: its producer sends it again
             if sequence <= producer.taken:
                 self.counts.doubles += 1
                 return
@@ -246,7 +248,7 @@ class FeedServer(flight.FlightServerBase):
                 if producer.durable == told and not over.is_set() and producer.turn == turn:
                     self._changed.wait(BEAT_S)
                 ends = over.is_set() or producer.turn != turn
-                durable, waits = producer.durable, self.waits
+                durable, waits = producer.durable, self.failure or self.waits
             if durable != told or not ends:
                 try:
                     writer.write(pa.py_buffer(json.dumps({"durable": durable, "waits": waits}).encode()))
@@ -271,9 +273,13 @@ class FeedServer(flight.FlightServerBase):
                 frames = list(self._queue)
             try:
                 self.spool.append(frames)
-            except CheckpointError as error:  # nothing was acknowledged; producers keep it and come back
-                self._forget(str(error))
-                time.sleep(1.0)
+            except CheckpointError as error:  # nothing was acknowledged, so it is tried again; producers keep it too
+                with self._changed:
+                    self.failure = str(error)
+                    self._changed.notify_all()
+                    if self._stopping:
+                        return
+                    self._changed.wait_for(lambda: self._stopping, BEAT_S / 2)
                 continue
             with self._changed:
                 self.failure = ""
@@ -284,15 +290,6 @@ class FeedServer(flight.FlightServerBase):
                     producer.durable, producer.queued_bytes = frame.sequence, producer.queued_bytes - size
                     self._queued_bytes -= size
                 self._changed.notify_all()
-
-    def _forget(self, failure: str) -> None:
-        with self._changed:
-            self.failure = "" if self._stopping else failure
-            self._queue.clear()
-            self._queued_bytes = 0
-            for producer in self.producers.values():
-                producer.taken, producer.queued_bytes, producer.turn = producer.durable, 0, producer.turn + 1
-            self._changed.notify_all()
 
     def _is_too_far_ahead(self) -> bool:
         if (most := self.limits.ahead_bytes) is None:
@@ -311,25 +308,26 @@ class FeedServer(flight.FlightServerBase):
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         """Moments in, actions out, one message each. A message's metadata is its number and the milliseconds for which
         its answer is of use; later ones get "no answer", which is a message without a batch."""
-        with _refusals(self.counts, writer):
-            with self._stream():
-                _, _, *effectors = self._named(descriptor, ACT)
-                if self.make_policy is None:
-                    raise FeedError("Nobody acts here: start the feed with an agent ('devmind feed serve --agent DIR').")
-                check_schema(reader.schema)
-                policy, began = self.make_policy(tuple(effectors)), False
-                for chunk in reader:
-                    arrived_s = time.monotonic()
-                    number, within_ms = struct.unpack("<QQ", chunk.app_metadata.to_pybytes())
-                    answer = self._answer(policy, chunk.data, arrived_s + within_ms / 1000)
-                    self.counts.took_s.append(time.monotonic() - arrived_s)
-                    if answer is None:
-                        writer.write_metadata(pa.py_buffer(NUMBER.pack(number)))
-                        continue
-                    if not began:
-                        writer.begin(answer.schema)
-                        began = True
-                    writer.write_with_metadata(answer, pa.py_buffer(NUMBER.pack(number)))
+        with _refusals(self.counts), self._stream():
+            _, _, *effectors = self._named(descriptor, ACT)
+            if self.make_policy is None:
+                raise FeedError("Nobody acts here: start the feed with an agent ('devmind feed serve --agent DIR').")
+            check_schema(reader.schema)
+            policy, began = self.make_policy(tuple(effectors)), False
+            for chunk in reader:
+                if self._stopping:
+                    return
+                arrived_s = time.monotonic()
+                number, within_ms = struct.unpack("<QQ", chunk.app_metadata.to_pybytes())
+                answer = self._answer(policy, chunk.data, arrived_s + within_ms / 1000)
+                self.counts.took_s.append(time.monotonic() - arrived_s)
+                if answer is None:
+                    writer.write_metadata(pa.py_buffer(NUMBER.pack(number)))
+                    continue
+                if not began:
+                    writer.begin(answer.schema)
+                    began = True
+                writer.write_with_metadata(answer, pa.py_buffer(NUMBER.pack(number)))
 
     def _answer(self, policy: Policy, batch: Any, until_s: float) -> Any:
         """The actions as a batch with columns `effector.NAME`; None after the time is up."""
@@ -350,7 +348,7 @@ class FeedServer(flight.FlightServerBase):
     # -- the rest ------------------------------------------------------------------------------------------------------
 
     def do_action(self, context: Any, action: Any) -> list[Any]:
-        """`hello` (a producer begins, and learns its last sequence number), `status`, and `read` (a reader's place)."""
+        """`hello` (a producer begins, and learns its last sequence number), `status`, and `position` (a reader's place)."""
         asked = parse_json(action.body.to_pybytes() or b"{}", FeedError, "An action of the feed is JSON ({}).")
         asked = asked if isinstance(asked, dict) else {}
         try:
@@ -359,33 +357,43 @@ class FeedServer(flight.FlightServerBase):
                     return [json.dumps(self._hello(asked)).encode()]
                 case "status":
                     return [json.dumps(self.status()).encode()]
-                case "read":
+                case "position":
                     files.tell_position(self.spool.folder, _reader(asked.get("reader")), int(asked["position"]))
                     return []
         except (DevmindError, KeyError, TypeError, ValueError, OverflowError) as error:
             return [json.dumps({"refused": _sentence(error)}).encode()]
-        raise flight.FlightServerError("A feed knows the actions hello, status and read.")
+        raise flight.FlightServerError("A feed knows the actions hello, status and position.")
 
     def _hello(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        name, owner = check_producer(asked.get("producer")), str(asked.get("owner"))
+        name, owner, first = (
+            check_producer(asked.get("producer")),
+            _owner(asked.get("owner")),
+            int(asked.get("first", 0)),
+        )
         with self._changed:
             producer = self._producer(name)
+            line = self.spool.lines.get(name)
+            # What it has not heard of being stored was stored: by another process, under its numbers.
+            if line and line.owner != owner and 0 < first <= line.sequence:
+                raise FeedError(_taken_over(name))
             if producer.owner != owner:  # the newest connection is the producer: the old one may be half open
                 producer.owner, producer.turn = owner, producer.turn + 1
             self._changed.notify_all()
-            while producer.durable < producer.taken and not self.failure:  # of the connection before
+            while (
+                producer.durable < producer.taken and not self.failure and not self._stopping
+            ):  # of the connection before
                 self._changed.wait(BEAT_S)
             return {"durable": producer.durable, "largest": self.limits.largest_bytes}
 
     def do_get(self, context: Any, ticket: Any) -> Any:
         """The spool's frames from a position on, as they stand on the disk, each with the position behind it."""
-        with _flight_errors():
+        with _refusals(self.counts):
             position = int(parse_json(ticket.ticket, FeedError, "A ticket is a position ({})."))
             schema = pa.schema([("after", pa.uint64()), ("frame", pa.large_binary())])
             return flight.GeneratorStream(schema, self._frames(position, schema))
 
     def _frames(self, position: int, schema: Any) -> Iterator[Any]:
-        with _flight_errors():
+        with _refusals(self.counts):
             for after, frame in files.read(self.spool.folder, position):
                 content = files.frame_bytes(frame)
                 yield pa.record_batch([[after], pa.array([content], pa.large_binary())], schema=schema)
@@ -394,7 +402,10 @@ class FeedServer(flight.FlightServerBase):
         """Rows and bytes by producer, how far readers are, and counts."""
         took = np.array(list(self.counts.took_s) or [0.0]) * 1000
         with self._changed:
-            lines = {name: vars(line).copy() for name, line in self.spool.lines.items()}
+            lines = {
+                name: {"sequence": line.sequence, "rows": line.rows, "bytes": line.bytes}
+                for name, line in self.spool.lines.items()
+            }
             return {
                 "producers": lines,
                 "rows": self.spool.rows,
@@ -424,7 +435,8 @@ class FeedServer(flight.FlightServerBase):
         """A place among the open streams."""
         with self._changed:
             if self._open_streams >= self.limits.streams:
-                raise FeedError(f"{self.limits.streams} streams are open, which is the most; come back later.")
+                most = f"{self.limits.streams} streams are open, which is the most; come back later."
+                raise flight.FlightUnavailableError(most)  # clients try again
             self._open_streams += 1
         try:
             yield
@@ -434,32 +446,39 @@ class FeedServer(flight.FlightServerBase):
 
 
 @contextmanager
-def _refusals(counts: Counts, writer: Any) -> Iterator[None]:
-    """End a stream with the sentence of a refusal. Any other exception is the server's own fault: it is printed here,
-    and the other side learns its name alone."""
+def _refusals(counts: Counts) -> Iterator[None]:
+    """End a stream with a sentence. Any exception but ours is the server's own fault: it is printed here, and the other
+    side learns its name alone.
+
+    The sentence is the call's status: after a failed write Flight drops what was not read, a last message too.
+    """
     try:
         yield
+    except flight.FlightUnavailableError:
+        counts.refused += 1
+        raise
     except (flight.FlightError, pa.ArrowException, OSError):
         pass  # the other side has gone, in the middle of a message or not
     except Exception as error:
         counts.refused += 1
         if not isinstance(error, DevmindError):
             traceback.print_exc()
-        told = pa.py_buffer(json.dumps({"refused": _sentence(error)}).encode())
-        with suppress(pa.ArrowException, OSError):
-            (getattr(writer, "write_metadata", None) or writer.write)(told)
-
-
-@contextmanager
-def _flight_errors() -> Iterator[None]:
-    try:
-        yield
-    except DevmindError as error:
-        raise flight.FlightServerError(str(error)) from None
+        raise flight.FlightServerError(_sentence(error)) from None
 
 
 def _sentence(error: Exception) -> str:
-    return printable(str(error)) if isinstance(error, DevmindError) else f"The feed cannot do that: {type(error).__name__}."
+    return (
+        printable(str(error))
+        if isinstance(error, DevmindError)
+        else f"The feed cannot do that: {type(error).__name__}."
+    )
+
+
+def _owner(given: Any) -> int:
+    """The number of a producer's process, which it has drawn."""
+    if not (isinstance(given, str) and given.isdecimal() and 0 < int(given[:20]) < 1 << 64):
+        raise FeedError(f"The number of a producer's process is between 1 and 2^64; got {str(given)[:80]!r}.")
+    return int(given)
 
 
 def _taken_over(name: str) -> str:

@@ -13,16 +13,16 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from devmind.bounds import LONGEST_NAME, is_name, parse_json
-from devmind.checkpointing.files import explain_os_errors, sync_folder, take_place
+from devmind.checkpointing.files import explain_os_errors, take_place
 from devmind.errors import FeedError
 
-HEADER = struct.Struct("<4sIIIQ64s")
-"""Magic, CRC-32 of all behind it, bytes of the body, rows, sequence, the producer's name."""
+HEADER = struct.Struct("<4sIIIQQ64s")
+"""Magic, CRC-32 of all behind it, bytes of the body, rows, sequence, the producer's process and name."""
 MAGIC = b"dmf1"
 NAME_BYTES, DURABLE, SUFFIX, READERS = 64, "durable", ".feed", "readers"
 SEGMENT_BYTES = 64 << 20
@@ -31,12 +31,13 @@ LARGEST_BYTES = 64 << 20
 
 
 class Frame(NamedTuple):
-    """One batch of a producer; `body` is bytes or a buffer."""
+    """One batch of a producer; `body` is bytes or a buffer, `owner` the number of the process that sent it."""
 
     producer: str
     sequence: int
     rows: int
     body: Any
+    owner: int = 0
 
 
 @dataclass
@@ -46,6 +47,7 @@ class Line:
     sequence: int = 0
     rows: int = 0
     bytes: int = 0
+    owner: int = 0
 
 
 def check_producer(name: object) -> str:
@@ -110,7 +112,7 @@ class Spool:
             self.lines = {name: Line(*numbers) for name, numbers in known.items()}
             return
         line = self.lines.setdefault(frame.producer, Line())
-        line.sequence, line.rows = frame.sequence, line.rows + frame.rows
+        line.sequence, line.owner, line.rows = frame.sequence, frame.owner, line.rows + frame.rows
         line.bytes += len(frame.body)
 
     def append(self, frames: Sequence[Frame]) -> None:
@@ -145,7 +147,7 @@ class Spool:
                     view = view[os.write(self._file, view) :]
 
     def _next_segment(self) -> None:
-        known = {name: (line.sequence, line.rows, line.bytes) for name, line in self.lines.items()}
+        known = {name: astuple(line) for name, line in self.lines.items()}
         first = Frame("", 0, 0, json.dumps(known).encode())
         path = segment_path(self.folder, self.end)
         partial = path.with_suffix(".partial")
@@ -160,7 +162,7 @@ class Spool:
         self.end += HEADER.size + len(first.body)
 
     def _mark(self) -> None:
-        """Tell readers how far they may read. It is not synced: after a power cut it is too low until the next open."""
+        """Tell readers how far they may read. A power cut may leave it too low, until the spool is opened again."""
         _put_number(self.folder / DURABLE, self.end)
 
     @property
@@ -196,7 +198,7 @@ def _only_writer(folder: Path) -> Any:
 
 
 def _header(frame: Frame) -> bytes:
-    rest = HEADER.pack(MAGIC, 0, len(frame.body), frame.rows, frame.sequence, frame.producer.encode())[8:]
+    rest = HEADER.pack(MAGIC, 0, len(frame.body), frame.rows, frame.sequence, frame.owner, frame.producer.encode())[8:]
     return MAGIC + zlib.crc32(frame.body, zlib.crc32(rest)).to_bytes(4, "little") + rest
 
 
@@ -237,12 +239,12 @@ def frame_of(content: memoryview) -> tuple[Frame, int] | None:
     """The frame at the beginning of these bytes and its size; None if they hold no whole one."""
     if len(content) < HEADER.size:
         return None
-    magic, crc, size, rows, sequence, name = HEADER.unpack(content[: HEADER.size])
+    magic, crc, size, rows, sequence, owner, name = HEADER.unpack(content[: HEADER.size])
     whole = HEADER.size + size
     if magic != MAGIC or size > LARGEST_BYTES or whole > len(content) or zlib.crc32(content[8:whole]) != crc:
         return None
     producer = name.rstrip(b"\0").decode("utf-8", "replace")
-    return Frame(producer, sequence, rows, bytes(content[HEADER.size : whole])), whole
+    return Frame(producer, sequence, rows, bytes(content[HEADER.size : whole]), owner), whole
 
 
 def _frames(path: Path, position: int, until: int | None) -> Iterator[tuple[int, Frame]]:

@@ -64,6 +64,7 @@ class FedRules:
         self.episodes, self.name, self.level = episodes, like.name, like.level
         self.observation_space, self.action_space = like.observation_space, like.action_space
         self._next = 0
+        self._checked: set[int] = set()
 
     def initial(self, seeds: np.ndarray) -> FedState:
         """The next len(seeds) episodes; seeds choose nothing, since what comes was decided elsewhere."""
@@ -93,8 +94,8 @@ class FedRules:
                 if not np.array_equal(np.asarray(given)[~ended], np.asarray(done.get(name, np.empty(0)))[~ended]):
                     raise WorldError(
                         f"This lesson acts in '{self.name}' by itself (`{name}`), and the feed brings what others did. "
-                        "Lessons that learn from others' actions can be fed, as Q-learning; leave --experience feed: out "
-                        "for this one."
+                        "Lessons that learn from others' actions can be fed, as Q-learning; leave --experience feed: "
+                        "out for this one."
                     )
         self._next = max(int(state.episode.max(initial=-1)) + 1, 0)
         self.episodes.let_go(int(state.episode.min(initial=0)))
@@ -124,7 +125,9 @@ class FedRules:
         found = []
         for number, at in zip(state.episode.tolist(), state.tick.tolist(), strict=True):
             episode = self.episodes.get(number)
-            self._check(episode)
+            if number not in self._checked:
+                self._check(episode)
+                self._checked.add(number)
             found.append((episode, at))
         return found
 
@@ -143,7 +146,9 @@ class FedRules:
                     )
 
 
-def with_feed(make_world: Callable[..., Any], open_episodes: Callable[[str], Episodes], world: str) -> Callable[..., Any]:
+def with_feed(
+    make_world: Callable[..., Any], open_episodes: Callable[[str], Episodes], world: str
+) -> Callable[..., Any]:
     """`make_world` whose lessons' worlds named `world` come from a feed; exams stay in the world itself."""
 
     def make(name: str, level: str, seeds: Any, n: int | None = None) -> Any:
