@@ -80,6 +80,8 @@ class Connection:
                 if found
                 else {}
             )
+        except flight.FlightUnauthenticatedError as error:
+            raise FeedError(f"The feed at '{self.address}' cannot be asked: {reason(error)}") from None
         except (pa.ArrowException, OSError) as error:
             raise FeedError(f"The feed at '{self.address}' cannot be asked: {reason(error)}") from error
         finally:

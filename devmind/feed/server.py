@@ -348,7 +348,7 @@ class FeedServer(flight.FlightServerBase):
     # -- the rest ------------------------------------------------------------------------------------------------------
 
     def do_action(self, context: Any, action: Any) -> list[Any]:
-        """`hello` (a producer begins, and learns its last sequence number), `status`, and `position` (a reader's place)."""
+        """`hello` (a producer begins, and learns its last sequence number), `status`, `position` (a reader's place)."""
         asked = parse_json(action.body.to_pybytes() or b"{}", FeedError, "An action of the feed is JSON ({}).")
         asked = asked if isinstance(asked, dict) else {}
         try:
