@@ -177,7 +177,7 @@ def status(to: PlaceOption, token: TokenOption, cert: CertOption = None, as_json
     for name, left in behind.items():
         show.line(f"reader '{name}': {show.megabytes(left)} behind")
     show.line(
-        f"{found['rows']:,} rows on disk, lost 0; {found['doubles']:,} sent twice, {found['refused']:,} streams "
+        f"{found['rows']:,} rows on disk, lost 0; {found['doubles']:,} sent twice, {found['refusals']:,} streams "
         f"refused, {found['syncs']:,} syncs"
     )
     if found["answers"] or found["unanswered"]:

@@ -415,7 +415,7 @@ class FeedServer(flight.FlightServerBase):
                 "queued_bytes": self._queued_bytes,
                 "waits": self.failure or self.waits,
                 "doubles": self.counts.doubles,
-                "refused": self.counts.refused,
+                "refusals": self.counts.refused,
                 "syncs": self.counts.syncs,
                 "answers": self.counts.answers,
                 "unanswered": self.counts.unanswered,

@@ -42,13 +42,13 @@ def fed_context(folder: Path, place: str, *sets: str) -> Context:
     return make_context(config, folder / "out", None, ())
 
 
-def cart_learner(context: Context, steps: int, **changes: Any) -> ValueLearner:
+def cart_learner(context: Context, length: int, **changes: Any) -> ValueLearner:
     torch.manual_seed(0)
     agent = tiny_agent()
     parts.admit(agent)
     agent.config.stages = ["reasoning"]
     learner = ValueLearner(agent, context, {CARTPOLE: replace(DRILLS[CARTPOLE], **changes)}, learning_rate=1e-3)
-    learner.steps = steps
+    learner.steps = length
     learner.begin(0)
     return learner
 
@@ -144,9 +144,11 @@ def test_lesson_that_acts_itself_and_foreign_senses_are_refused(serve: Serve, tm
         for push in (0, 1):
             world.step({"push": np.full(2, push)})
     assert type(context.make_world("cartpole", "", exam_seeds(2, 0)).rules).__name__ == "CartPoleRules"
-    with client(server, "other", world="tmaze") as feed:
+    with client(server, "other", world="market") as feed:
         feed.push([row(0), row(1), Row(0, Moment(9.0, row(2).moment.senses, last=True), Action())])
-    odd = fed_context(tmp_path, str(tmp_path / "spool"), "feed.world=tmaze").make_world("tmaze", "", lesson_seeds(1, 0))
+    odd = fed_context(tmp_path, str(tmp_path / "spool"), "feed.world=market").make_world(
+        "market", "trend", lesson_seeds(1, 0)
+    )
     with pytest.raises(WorldError, match="the feed brings"):
         odd.observe()
 
