@@ -58,6 +58,7 @@ attack: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.histories --seconds $(SECONDS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.memory.deletions --lives $(LIVES)
 	$(BIN)/python -m tests.sessions.hostile --cases $(CASES)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.feed.kills
 	$(BIN)/python -m tests.curriculum.attack --kills $(KILLS) $(ARGS)
 	$(MAKE) elsewhere
 

@@ -79,6 +79,17 @@ class CheckpointConfig(Section):
     backup: str | None = Field(None, description="folder on another disk for a second copy of checkpoints; None: none")
 
 
+class FeedConfig(Section):
+    """Experience that other processes push (`devmind feed serve`); `--experience feed:PLACE` sets its place."""
+
+    place: str | None = Field(None, description="folder of a spool, or HOST:PORT of its server; None: nothing is fed")
+    world: str | None = Field(
+        None, description="the world whose lessons practise in what comes; None: the one that the spool names"
+    )
+    token: str | None = Field(None, description="file with the server's token; for HOST:PORT")
+    cert: str | None = Field(None, description="file of the server's TLS certificate (PEM); None: no TLS")
+
+
 class RunConfig(Section):
     """Everything that a run depends on, apart from its input files; stored with the run."""
 
@@ -125,6 +136,7 @@ class RunConfig(Section):
     )
     lessons: Mapping[str, LessonConfig] = Field(default_factory=dict, description="changes by lesson name")
     exam: ExamConfig = ExamConfig()
+    feed: FeedConfig = FeedConfig()
 
     @field_validator("device")
     @classmethod

@@ -86,6 +86,10 @@ class CheckpointError(DevmindError):
     """A saved agent or checkpoint is damaged, incomplete, or of another version."""
 
 
+class FeedError(DevmindError):
+    """Experience from another process cannot be sent, stored or read."""
+
+
 class StoreError(DevmindError):
     """Long-term memory cannot be read or written, or was searched with keys of another encoder."""
 

@@ -20,6 +20,7 @@ try:
         data,
         demo,
         doctor,
+        feed,
         live,
         memory,
         names,
@@ -72,6 +73,7 @@ app.add_typer(session.app, name="session")
 app.add_typer(memory.app, name="memory")
 app.add_typer(checkpoint.app, name="checkpoint")
 app.add_typer(config.app, name="config")
+app.add_typer(feed.app, name="feed")
 app.add_typer(plugins.app, name="plugins")
 app.command("demo")(demo.demo)
 app.command("hello")(live.hello)

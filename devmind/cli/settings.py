@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -50,6 +51,23 @@ def run_config(
     existing_files([Path(file) for file in config.text.files or ()], "text.files")
     may_ask_hub(config.trunk.pretrained)
     return config
+
+
+FEED = "feed:"
+
+
+def feeds_apart(experience: Sequence[Path] | None, sets: Sequence[str] | None) -> tuple[list[Path], list[str]]:
+    """The sessions of `--experience`, and the settings with the place of a feed among it (feed:PLACE).
+
+    Raises:
+        ConfigError: there are several feeds.
+    """
+    feeds = [str(one).removeprefix(FEED) for one in experience or () if str(one).startswith(FEED)]
+    if len(feeds) > 1:
+        raise ConfigError(f"--experience takes one feed; got {len(feeds)}. Let all producers push to one.")
+    places = [str(Path(place).resolve()) if Path(place).is_dir() else place for place in feeds]
+    sessions = [one for one in experience or () if not str(one).startswith(FEED)]
+    return sessions, [*(sets or ()), *(f"feed.place={json.dumps(place)}" for place in places)]
 
 
 def check_minutes(minutes: float | None) -> None:

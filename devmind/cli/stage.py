@@ -24,7 +24,7 @@ from devmind.cli.options import (
     SetOption,
 )
 from devmind.cli.paths import existing, existing_files, writable_file
-from devmind.cli.settings import NEXT_LESSON, data_folder, resumable, run_config, uncut
+from devmind.cli.settings import NEXT_LESSON, data_folder, feeds_apart, resumable, run_config, uncut
 from devmind.errors import CheckpointError, ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -176,7 +176,9 @@ def run(
     experience: Annotated[
         list[Path] | None,
         typer.Option(
-            "--experience", metavar="SESSION", help="Recorded session to learn from without labels; repeatable."
+            "--experience",
+            metavar="SESSION",
+            help="Recorded session to learn from without labels; repeatable. Or feed:PLACE, a spool or its server.",
         ),
     ] = None,
     data: DataOption = None,
@@ -207,6 +209,7 @@ def run(
             raise ConfigError(f"Name a stage to run, or '{ALL}': devmind stage run reflex; 'devmind stage show' lists.")
         existing(out, "--out")
         curriculum.resume(out, cut)
+    experience, sets = feeds_apart(experience, sets)
     settings = run_config(config, minutes, sets, on, devices)
     names = [plugins.find("stages", name).name for name in stages if name != ALL]
     found, sessions = data_folder(data), existing_files(experience, "--experience")

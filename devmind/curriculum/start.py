@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,12 +16,15 @@ from devmind.agent.device import pick_device
 from devmind.agent.text import OWN, PAGE_TOKENS, TextEncoder, add_reading
 from devmind.agent.vocabulary import FILE_BYTES, make_vocabulary, options_of
 from devmind.checkpointing.milestones import newest_milestone
-from devmind.config import RunConfig
+from devmind.config import FeedConfig, RunConfig
+from devmind.curriculum.episodes import MakeWorld
 from devmind.curriculum.gate import Gate
 from devmind.curriculum.progress import say
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import ConfigError, PluginError, nearest
 from devmind.raised import SIZE, most_raised
+from devmind.worlds.fed import with_feed
+from devmind.worlds.rules import rules_of
 
 TEXT = "text"
 """The sense of pages of text."""
@@ -93,7 +97,28 @@ def make_context(config: RunConfig, out: Path, data: Path | None, sessions: tupl
         if not Path(text).is_file():
             raise ConfigError(f"The key text.files expects files of text; there is no file '{text}'.")
     device = str(pick_device(config.device))
-    return Context(config, config.seed, device, Path(out), worlds.make, Path(data) if data else None, tuple(sessions))
+    make = worlds.make if config.feed.place is None else fed_worlds(config.feed)
+    return Context(config, config.seed, device, Path(out), make, Path(data) if data else None, tuple(sessions))
+
+
+def fed_worlds(feed: FeedConfig) -> MakeWorld:
+    """`worlds.make`, in which one world's lessons practise in what a feed brings.
+
+    Raises:
+        ConfigError: it is not said which world that is, and the spool is empty.
+        FeedError: the spool cannot be read.
+    """
+    from devmind.feed.reader import Episodes, Source, world_in
+
+    source = Source(str(feed.place), *(Path(file) if file else None for file in (feed.token, feed.cert)))
+    world = feed.world or world_in(source)
+    if not world:
+        raise ConfigError(
+            f"The feed '{feed.place}' does not say whose experience it is; say it: --set feed.world=NAME (one of "
+            "'devmind plugins show')."
+        )
+    rules_of(world)
+    return with_feed(worlds.make, lambda name: Episodes(source, name, warnings.warn), world)
 
 
 def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Path) -> tuple[Agent, Path | None, bool]:

@@ -88,7 +88,8 @@ class Practice:
         """Act for `ticks` from the present state of `world` and store the transitions; gives their mean reward.
 
         In a world that resets ended rows all ticks count. In any other, only those up to a row's end count, and the
-        rollout stops when all rows have ended. The last tick bootstraps from the state that it led to.
+        rollout stops when all rows have ended. The last tick bootstraps from the state that it led to. In a world that
+        is fed it does what was done there.
 
         Args:
             number: the number of this rollout, for the seed of its random numbers.
@@ -100,6 +101,9 @@ class Practice:
 
         def policy(senses: Senses, opening: np.ndarray) -> Actions:
             seen.append(network.read(senses))
+            if (done := done_in(world, network.effector)) is not None:
+                actions.append(done.to(device))
+                return {network.effector: done.numpy()}
             legal = legal_in(world, network.effector)
             values = network(seen[-1]).mean(-1)
             actions.append(epsilon_greedy(values, epsilon, generator, None if legal is None else legal.to(device)))
@@ -185,6 +189,12 @@ class Practice:
         self.met.load_state_dict(state["met"])
         self.fixed.load_state_dict(state["fixed"])
         self.steps, self.env_steps = int(state["steps"]), int(state["env_steps"])
+
+
+def done_in(world: Any, effector: str) -> Tensor | None:
+    """What was done in the rows of a world that is fed (`devmind.worlds.fed`), int64 [N]; None in any other."""
+    done = getattr(getattr(world, "rules", None), "done", None)
+    return None if done is None else torch.as_tensor(np.asarray(done(world.state())[effector])).long()
 
 
 def legal_in(world: Any, effector: str, led_to: bool = False) -> Tensor | None:

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from devmind.moment import Moment
+import numpy as np
+
+from devmind.moment import Action, Moment
 
 FOLDER = "folder"
 
@@ -128,3 +130,30 @@ def read_agent(file: str) -> Callable[[bytes, Path], object]:
 
 
 _KNOWN: dict[Path, Any] = {}
+
+
+def spool(folder: Path) -> bytes:
+    """A segment of a feed's spool."""
+    from devmind.feed.schema import Layout, Row, encode
+    from devmind.feed.spool import Frame, Spool
+
+    layout, log = Layout("cartpole"), Spool(folder / "corpus")
+    row = Row(0, Moment(0.0, {"body": np.zeros(4, np.float32), "words": "x"}, first=True), Action())
+    layout.add(row)
+    log.append([Frame("one", number, 2, bytes(encode(layout.batch([row, row])))) for number in (1, 2, 3)])
+    log.close()
+    [segment] = (folder / "corpus").glob("*.feed")
+    return segment.read_bytes()
+
+
+def read_spool(data: bytes, folder: Path) -> object:
+    """Open the segment as the end of a spool, and read all of it."""
+    from devmind.feed import spool as files
+    from devmind.feed.schema import decode, rows_of
+
+    place = folder / "hostile-spool"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    files.segment_path(place, 0).write_bytes(data)
+    files.Spool(place).close()
+    return [rows_of(decode(frame.body)) for _, frame in files.read(place)]
