@@ -215,10 +215,12 @@ def rows_of(batch: Any) -> list[Row]:
 
 def encode(batch: Any) -> Any:
     """A batch with its schema as a buffer (Arrow's IPC stream of one batch)."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return sink.getvalue()
+    size = pa.ipc.get_record_batch_size(batch) + batch.schema.serialize().size + 1024
+    buffer = pa.allocate_buffer(size)  # a stream that grows would copy what it holds again and again
+    with pa.FixedSizeBufferWriter(buffer) as sink:
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        return buffer.slice(0, sink.tell())
 
 
 def decode(content: Any) -> Any:
