@@ -190,9 +190,7 @@ class Episodes:
 
 
 def _episode(ticks: list[tuple[Any, int]]) -> Episode:
-    columns = {name: [] for name in ("reward",)} | {
-        name: [] for name in ticks[0][0].schema.names if name not in PLAIN
-    }  # fmt: skip
+    columns = {name: [] for name in ("reward",)} | {name: [] for name in ticks[0][0].schema.names if name not in PLAIN}
     runs: list[tuple[Any, list[int]]] = []
     for batch, at in ticks:
         if runs and runs[-1][0] is batch:

@@ -76,7 +76,7 @@ class Layout:
         for name in names[len(PLAIN) :]:
             prefix, _, key = name.partition(".")
             given: Iterable[Mapping[str, Sense]] = (
-                (one.senses for one in moments) if prefix + "." == SENSE else (row.action.effectors for row in rows)  # type: ignore[misc]
+                (one.senses for one in moments) if prefix + "." == SENSE else (row.action.effectors for row in rows)
             )
             arrays.append(_column(self.types[name], [values.get(key) for values in given]))
         fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
@@ -101,7 +101,7 @@ def _column(kind: Any, values: Sequence[Any]) -> Any:
         return pa.array(values, kind)
     filled = np.zeros((len(values), *kind.shape), kind.value_type.to_pandas_dtype())
     absent = np.array([value is None for value in values], bool)
-    for at in np.flatnonzero(~absent):
+    for at in np.flatnonzero(~absent).tolist():
         filled[at] = values[at]
     return tensor_column(filled, absent)
 
