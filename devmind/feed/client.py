@@ -401,9 +401,11 @@ class Acting:
             while True:
                 chunk = reader.read_chunk()
                 told = chunk.app_metadata.to_pybytes()
-                actions = {} if chunk.data is None else {
-                    name.removeprefix(EFFECTOR): numbers(chunk.data, name) for name in chunk.data.schema.names
-                }  # fmt: skip
+                actions = (
+                    {}
+                    if chunk.data is None
+                    else {name.removeprefix(EFFECTOR): numbers(chunk.data, name) for name in chunk.data.schema.names}
+                )
                 with self._changed:
                     self._answered, self._answer = NUMBER.unpack(told)[0], actions
                     self._changed.notify_all()

@@ -67,10 +67,10 @@ class Source:
         finally:
             client.close()
 
-    def tell(self, position: int) -> None:
+    def report(self, position: int) -> None:
         """Say how far was read, so that producers can be made to wait."""
         if self.connection is None:
-            spool.tell_position(Path(self.place), self.reader, position)
+            spool.report_position(Path(self.place), self.reader, position)
         else:
             self.connection.ask("position", reader=self.reader, position=position)
 
@@ -163,7 +163,7 @@ class Episodes:
                 break
         if self._position > before and time.monotonic() - self._told_s > TOLD_S:
             self._told_s = time.monotonic()
-            self.source.tell(self._position)
+            self.source.report(self._position)
         return self._position > before
 
     def _take(self, producer: str, batch: Any) -> None:
@@ -190,9 +190,7 @@ class Episodes:
 
 
 def _episode(ticks: list[tuple[Any, int]]) -> Episode:
-    columns = {name: [] for name in ("reward",)} | {
-        name: [] for name in ticks[0][0].schema.names if name not in PLAIN
-    }  # fmt: skip
+    columns = {name: [] for name in ("reward",)} | {name: [] for name in ticks[0][0].schema.names if name not in PLAIN}
     runs: list[tuple[Any, list[int]]] = []
     for batch, at in ticks:
         if runs and runs[-1][0] is batch:

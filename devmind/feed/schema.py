@@ -76,7 +76,7 @@ class Layout:
         for name in names[len(PLAIN) :]:
             prefix, _, key = name.partition(".")
             given: Iterable[Mapping[str, Sense]] = (
-                (one.senses for one in moments) if prefix + "." == SENSE else (row.action.effectors for row in rows)  # type: ignore[misc]
+                (one.senses for one in moments) if prefix + "." == SENSE else (row.action.effectors for row in rows)
             )
             arrays.append(_column(self.types[name], [values.get(key) for values in given]))
         fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
@@ -101,7 +101,7 @@ def _column(kind: Any, values: Sequence[Any]) -> Any:
         return pa.array(values, kind)
     filled = np.zeros((len(values), *kind.shape), kind.value_type.to_pandas_dtype())
     absent = np.array([value is None for value in values], bool)
-    for at in np.flatnonzero(~absent):
+    for at in np.flatnonzero(~absent).tolist():
         filled[at] = values[at]
     return tensor_column(filled, absent)
 
@@ -215,10 +215,12 @@ def rows_of(batch: Any) -> list[Row]:
 
 def encode(batch: Any) -> Any:
     """A batch with its schema as a buffer (Arrow's IPC stream of one batch)."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return sink.getvalue()
+    size = pa.ipc.get_record_batch_size(batch) + batch.schema.serialize().size + 1024
+    buffer = pa.allocate_buffer(size)  # a stream that grows would copy what it holds again and again
+    with pa.FixedSizeBufferWriter(buffer) as sink:
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        return buffer.slice(0, sink.tell())
 
 
 def decode(content: Any) -> Any:

@@ -358,7 +358,7 @@ class FeedServer(flight.FlightServerBase):
                 case "status":
                     return [json.dumps(self.status()).encode()]
                 case "position":
-                    files.tell_position(self.spool.folder, _reader(asked.get("reader")), int(asked["position"]))
+                    files.report_position(self.spool.folder, _reader(asked.get("reader")), int(asked["position"]))
                     return []
         except (DevmindError, KeyError, TypeError, ValueError, OverflowError) as error:
             return [json.dumps({"refused": _sentence(error)}).encode()]

@@ -292,7 +292,7 @@ def read(folder: Path, position: int = 0) -> Iterator[tuple[int, Frame]]:
             )
 
 
-def tell_position(folder: Path, reader: str, position: int) -> None:
+def report_position(folder: Path, reader: str, position: int) -> None:
     """Say how far `reader` has read, so that producers can be made to wait for it."""
     _put_number(folder / READERS / f"{reader}.position", position)
 

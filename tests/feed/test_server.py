@@ -295,7 +295,7 @@ def test_slow_reader_makes_producers_wait_and_memory_stays_bounded(serve: Serve,
     while thread.is_alive() or one.stored < 40:
         assert time.monotonic() < began + 60
         position = max((after for after, _ in spool.read(tmp_path / "spool")), default=0)
-        spool.tell_position(tmp_path / "spool", "lesson", position)
+        spool.report_position(tmp_path / "spool", "lesson", position)
         time.sleep(0.02)
     one.close(10)
     assert order(tmp_path / "spool", "one") == list(range(40))

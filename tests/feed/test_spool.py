@@ -135,7 +135,7 @@ def test_one_process_writes_and_a_foreign_cursor_is_refused(tmp_path: Path) -> N
 def test_reader_tells_how_far_it_is(tmp_path: Path) -> None:
     one = Spool(tmp_path)
     assert one.slowest_reader() is None
-    spool.tell_position(tmp_path, "a", 70)
-    spool.tell_position(tmp_path, "b", 1 << 40)
+    spool.report_position(tmp_path, "a", 70)
+    spool.report_position(tmp_path, "b", 1 << 40)
     assert one.slowest_reader() == 70
     one.close()
