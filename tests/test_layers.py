@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,12 @@ def modules(root: Path) -> dict[str, Module]:
     return found
 
 
+@cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes of a module's tree; ten tests look through those of the whole house."""
+    return tuple(ast.walk(tree))
+
+
 def imports(module: Module, known: Mapping[str, Module]) -> list[Import]:
     """All imports of a module, including those in functions and behind TYPE_CHECKING (both are `lazy`)."""
     if module.found is not None:
@@ -361,7 +368,7 @@ def _package(module: str) -> str:
 def _words(module: Module, known: Mapping[str, Module]) -> dict[str, str]:
     """Full names of the classes and modules that a module's own words may mean: what it defines and what it imports."""
     words = {node.name: f"{module.name}.{node.name}" for node in module.tree.body if isinstance(node, ast.ClassDef)}
-    for node in ast.walk(module.tree):
+    for node in nodes(module.tree):
         if isinstance(node, ast.ImportFrom):
             for alias, target in zip(node.names, _targets(node, module, known), strict=True):
                 is_module = target.rpartition(".")[2] == alias.name and target in known
@@ -426,14 +433,14 @@ def lightning_faults(known: Mapping[str, Module]) -> list[str]:
 
 
 def _only_for_types(module: Module, line: int) -> bool:
-    blocks = (n for n in ast.walk(module.tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test))
+    blocks = (n for n in nodes(module.tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test))
     return any(block.lineno <= line <= (block.end_lineno or block.lineno) for block in blocks)
 
 
 def banned(tree: ast.Module) -> list[tuple[int, str]]:
     """Pickle, fork and remote code: (line, what is wrong)."""
     found = []
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             found += [(node.lineno, f"imports {n}: no pickle") for n in names if n.partition(".")[0] in PICKLES]
@@ -456,7 +463,7 @@ def banned(tree: ast.Module) -> list[tuple[int, str]]:
 
 def replacing(tree: ast.Module) -> list[int]:
     """Lines that replace a file by the system's own calls."""
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    calls = (node for node in nodes(tree) if isinstance(node, ast.Call))
     return [call.lineno for call in calls if ast.unparse(call.func) in ("os.replace", "os.link", "shutil.move")]
 
 
@@ -464,7 +471,7 @@ def parsing(tree: ast.Module) -> list[tuple[int, str]]:
     """(line, call) of every call of a parser of JSON or YAML; deep nesting and long numbers make each raise more than
     its readers expect."""
     found = []
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ImportFrom) and node.module in ("json", "yaml"):
             found += [(node.lineno, f"from {node.module}") for name in node.names if "load" in name.name]
         if isinstance(node, ast.Call):
@@ -479,7 +486,7 @@ def cuda_places(tree: ast.Module) -> list[tuple[int, str]]:
     """(line, function) of every string literal that names cuda, except docstrings, and of every `.cuda()` call."""
     docstrings = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and node.body
         and isinstance(node.body[0], ast.Expr)
@@ -512,8 +519,8 @@ def stage_names(root: Path) -> set[str]:
 
 def named_in(tree: ast.Module, names: set[str]) -> dict[str, int]:
     """Strings that are one of `names`, or a measure of a skill ("SKILL/..."), each with a line; no docstrings."""
-    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in statements)
+    statements = {id(node.value) for node in nodes(tree) if isinstance(node, ast.Expr)}
+    texts = (node for node in nodes(tree) if isinstance(node, ast.Constant) and id(node) not in statements)
     strings = [(node.value, node.lineno) for node in texts if isinstance(node.value, str)]
     return {text: line for text, line in strings if text in names or ("/" in text and text.split("/")[0] in names)}
 

@@ -319,7 +319,8 @@ def bootstrap(values: np.ndarray, resamples: int, name: str, groups: np.ndarray 
 
 def _means(values: np.ndarray, resamples: int, name: str, groups: np.ndarray | None) -> np.ndarray:
     """Means float64 [resamples] of values [n] that are drawn anew, by whole groups if there are some."""
-    rng, sums, sizes, means = numpy_rng("bootstrap", name), values, None, []
+    sizes: np.ndarray | None = None
+    rng, sums, means = numpy_rng("bootstrap", name), values, []
     if groups is not None:
         _, which = np.unique(groups, return_inverse=True)
         sums, sizes = np.bincount(which, values), np.bincount(which).astype(np.float64)

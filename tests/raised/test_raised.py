@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,16 @@ from devmind.worlds.world_room import WorldRoom
 from stages.reflex import parts
 
 
-@pytest.fixture(scope="module")
+@cache
+def packed(name: str) -> Agent:
+    """An agent of the package, which no test here changes; loading one takes a second."""
+    return Agent.from_pretrained(raised_agents()[name], strict=True)
+
+
+@pytest.fixture
 def newborn() -> Agent:
-    return Agent.from_pretrained(FOLDER, strict=True)
+    assert raised_agents()["newborn"] == FOLDER
+    return packed("newborn")
 
 
 def test_agents_of_the_package_are_known_by_name_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +141,7 @@ def test_an_agent_trained_on_a_persons_voice_is_refused(tmp_path: Path) -> None:
 
 
 def test_each_agent_has_more_stages_than_the_one_before() -> None:
-    stages = [Agent.from_pretrained(folder, strict=True).config for folder in raised_agents().values()]
+    stages = [packed(name).config for name in raised_agents()]
     assert next(iter(raised_agents())) == "newborn"
     assert {config.size for config in stages} == {SIZE}
     for younger, older in itertools.pairwise(stages):
@@ -142,16 +150,13 @@ def test_each_agent_has_more_stages_than_the_one_before() -> None:
 
 @pytest.mark.parametrize("name", list(raised_agents()))
 def test_each_agent_lacks_no_part_that_its_exams_need(name: str) -> None:
-    agent = Agent.from_pretrained(raised_agents()[name], strict=True)
-    for stage in agent.config.stages:
-        assert missing_parts(load_stage(stage), agent, for_exam=True) == "", stage
+    for stage in packed(name).config.stages:
+        assert missing_parts(load_stage(stage), packed(name), for_exam=True) == "", stage
 
 
 def test_later_agents_keep_the_weights_of_earlier_ones() -> None:
     """From language on, no stage changes any weight that was there before."""
-    older = [
-        Agent.from_pretrained(folder).state_dict() for name, folder in raised_agents().items() if name != "newborn"
-    ]
+    older = [packed(name).state_dict() for name in raised_agents() if name != "newborn"]
     for before, after in itertools.pairwise(older):
         assert all(torch.equal(value, after[name]) for name, value in before.items())
 

@@ -42,7 +42,7 @@ EPISODES_HERE = (
 """Skills of every stage whose glimpses take little: of all others the law check of whole stages looks alone at the
 episodes, among 10,000 of lessons (`tests/test_testing_stages.py`)."""
 DEAR = ("sleep", "track", "orient", "reach", "startle", "permanence", "puzzles", "recall", "maze", "values", "route")
-DEAR += ("replan", "arrange", "manipulate", "trade", "follow", "instruct", "navigate", "sliding", "fetch", "answer")
+DEAR += ("replan", "arrange", "manipulate", "trade", "follow", "instruct", "navigate", "sliding", "fetch")
 DEAR += ("memory_len", "speak_answer", "say", "echo", "hear", "imagine", "converse")
 """Skills whose exam of an untaught agent takes so long that it is looked at where the law check of whole stages holds
 it anyway (`tests/test_testing_stages.py`)."""

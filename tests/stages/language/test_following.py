@@ -12,8 +12,6 @@ import torch
 
 pytest.importorskip("minigrid")
 
-from devmind import worlds
-from devmind.config import load
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
@@ -25,11 +23,6 @@ from devmind.worlds.minigrid import FORWARD, room
 from stages.language import parts
 from stages.language.follow import demos, exam, hand_rules, lesson, rooms
 from stages.language.stage import LanguageStage
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return Context(load("tiny"), 0, "cpu", tmp_path, worlds.make)
 
 
 class Knowing:

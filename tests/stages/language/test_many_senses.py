@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
-from devmind import worlds
 from devmind.algorithms.ridge import fit_ridge_classifier
-from devmind.config import load
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.testing import tiny_agent
@@ -22,11 +18,6 @@ from stages.language.senses import lesson
 from stages.language.senses.lesson import BOTH, THINGS, lesson_batch, sounding, things
 from stages.language.senses.measured import BALANCED, IN_TURN, TOGETHER, Measured, measured_senses
 from stages.language.stage import LanguageStage
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return Context(load("tiny"), 0, "cpu", tmp_path, worlds.make)
 
 
 def texts(batch: dict) -> list[tuple[str, str]]:

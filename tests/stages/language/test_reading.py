@@ -30,11 +30,6 @@ from stages.language.read.readout import ReadOut
 from tests.stages.language.test_reading_pieces import reading
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return Context(load("tiny"), 0, "cpu", tmp_path, worlds.make)
-
-
 def reader(tokenizer: str = "bytes", random: bool = False) -> Agent:
     """An untaught agent; `random` fills the trunk's output projections, so that it attends to earlier tokens."""
     agent = tiny_agent()

@@ -129,6 +129,7 @@ def test_the_gate_requires_fewer_mistakes_than_search_alone_and_the_centre() -> 
 
 def test_the_exam_has_three_players_and_two_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exam, "SIMULATIONS", 32)
+    monkeypatch.setattr(exam, "DEPTH", 3)  # most of the time of a whole exam
     agent = tiny_agent()
     parts.admit(agent)
     found = held_to_the_floors("connect4", agent, tmp_path).measures
@@ -148,6 +149,7 @@ def test_the_gate_has_all_its_measures_on_pons_positions(
     tmp_path: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exam, "SIMULATIONS", 32)
+    monkeypatch.setattr(exam, "DEPTH", 3)  # most of the time of a whole exam
     agent = tiny_agent()
     context = dataclasses.replace(tiny_context(tmp_path, "exam.episodes_scale=0.03"), data=data_folder)
     parts.admit(agent)

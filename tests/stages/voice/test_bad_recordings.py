@@ -54,13 +54,6 @@ BAD: dict[str, Callable[[], tuple[np.ndarray, int]]] = {
 HEARD = {"of the lowest rate", "of 11 kHz", "of the highest rate", "in eight channels", "clipped", "of a minute"}
 
 
-@pytest.fixture(scope="module")
-def agent() -> Agent:
-    agent = tiny_agent()
-    parts.admit(agent)
-    return agent.eval()
-
-
 @pytest.mark.parametrize("named", BAD)
 def test_a_file_is_heard_or_refused(named: str, agent: Agent, tmp_path: Path) -> None:
     wave, rate_hz = BAD[named]()

@@ -28,13 +28,6 @@ from stages.voice.moments import as_batch
 NOISE = torch.randn(2, 5 * 1600, generator=torch.Generator().manual_seed(0)) * 0.1
 
 
-@pytest.fixture(scope="module")
-def agent() -> Agent:
-    agent = tiny_agent()
-    parts.admit(agent)
-    return agent.eval()
-
-
 def test_gains_of_one_keep_a_sound_and_gains_of_zero_remove_it() -> None:
     same = filter_sound(NOISE, torch.ones(2, 40, 64))
     torch.testing.assert_close(same[:, :-512], NOISE[:, :-512], atol=1e-4, rtol=1e-3)

@@ -25,13 +25,6 @@ from stages.voice.stage import SKILLS, VoiceStage
 from stages.voice.vocoder import sound_of
 
 
-@pytest.fixture(scope="module")
-def agent() -> Agent:
-    agent = tiny_agent()
-    parts.admit(agent)
-    return agent.eval()
-
-
 def test_codes_are_whole_levels_and_gradients_pass_the_rounding() -> None:
     free = torch.randn(50, 10, requires_grad=True)
     rounded = quantise(free)

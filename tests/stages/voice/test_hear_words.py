@@ -104,13 +104,6 @@ def test_exams_name_things_in_other_phrases_than_lessons() -> None:
 
 
 @pytest.fixture(scope="module")
-def agent() -> Agent:
-    agent = tiny_agent()
-    parts.admit(agent)
-    return agent.eval()
-
-
-@pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of data with digits by two speakers of the small synthesiser, at 8 kHz."""
     folder = tmp_path_factory.mktemp("data")

@@ -33,13 +33,6 @@ from stages.voice.stage import SKILLS, VoiceStage
 SKILL = next(skill for skill in SKILLS if skill.name == "name_heard")
 
 
-@pytest.fixture(scope="module")
-def agent() -> Agent:
-    agent = tiny_agent()
-    parts.admit(agent)
-    return agent.eval()
-
-
 def examined(agent: Agent, context: Context) -> dict[str, Measure]:
     return dict(examine_skill(VoiceStage(), SKILL, agent, context).measures)
 

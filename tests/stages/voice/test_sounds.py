@@ -78,13 +78,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def agent() -> Agent:
-    agent = tiny_agent()
-    parts.admit(agent)
-    return agent.eval()
-
-
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """The floor's network trains for a few steps only."""

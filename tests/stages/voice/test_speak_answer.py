@@ -48,13 +48,6 @@ SKILL = next(skill for skill in SKILLS if skill.name == "speak_answer")
 BALL, BOX, RED, BLUE = 0, 1, 0, 2
 
 
-@pytest.fixture(scope="module")
-def agent() -> Agent:
-    agent = tiny_agent()
-    parts.admit(agent)
-    return agent.eval()
-
-
 def examined(agent: Agent, context: Context) -> Measure:
     return examine_skill(VoiceStage(), SKILL, agent, context).measures[exam.SCENES]
 

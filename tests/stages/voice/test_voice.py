@@ -25,13 +25,6 @@ from stages.voice.moments import as_batch, in_a_row
 from stages.voice.transcript import KNOWN, read_off
 
 
-@pytest.fixture(scope="module")
-def agent() -> Agent:
-    agent = tiny_agent()
-    parts.admit(agent)
-    return agent.eval()
-
-
 def noise(seconds: float, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(0, 0.1, round(16_000 * seconds)).astype(np.float32)
 
