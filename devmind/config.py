@@ -73,9 +73,10 @@ class CheckpointConfig(Section):
     """How a lesson is saved while it is taught."""
 
     every: str = Field(
-        "continuous", pattern=r"^(continuous|[1-9]\d* steps?|(\d+\.?\d*|\.\d+)(e-?\d+)? s)$",
+        "continuous",
+        pattern=r"^(continuous|[1-9]\d* steps?|(\d+\.?\d*|\.\d+)(e-?\d+)? s)$",
         description="'continuous': whenever the last checkpoint is on the disk; or 'N steps', or 'T s'",
-    )  # fmt: skip
+    )
     backup: str | None = Field(None, description="folder on another disk for a second copy of checkpoints; None: none")
 
 

@@ -38,12 +38,12 @@ OTHERS_WRITE = os.name == "posix"
 """On Windows no process inherits descriptors, so a lesson waits for its disk."""
 PAUSES = 33
 """Saving continuously, a snapshot that took s seconds is followed by so many s seconds without one: 3 % are lost."""
-KINDS = {
-    torch.bool: "BOOL", torch.uint8: "U8", torch.int8: "I8", torch.float8_e4m3fn: "F8_E4M3",
-    torch.float8_e5m2: "F8_E5M2", torch.int16: "I16", torch.uint16: "U16", torch.float16: "F16",
-    torch.bfloat16: "BF16", torch.int32: "I32", torch.uint32: "U32", torch.float32: "F32", torch.float64: "F64",
-    torch.int64: "I64", torch.uint64: "U64", torch.complex64: "C64",
-}  # fmt: skip
+_NAMED = (
+    "bool:BOOL uint8:U8 int8:I8 float8_e4m3fn:F8_E4M3 float8_e5m2:F8_E5M2 int16:I16 uint16:U16 float16:F16 "
+    "bfloat16:BF16 int32:I32 uint32:U32 float32:F32 float64:F64 int64:I64 uint64:U64 complex64:C64"
+)
+KINDS = {getattr(torch, name): kind for name, kind in (pair.split(":") for pair in _NAMED.split())}
+"""What safetensors calls types of numbers."""
 
 
 def _file_in_memory() -> int:
@@ -214,9 +214,12 @@ class Writer:
         self._answers = queue.SimpleQueue()  # without the end of the one before
         self._process = subprocess.Popen(
             [sys.executable, "-m", "devmind.checkpointing.writer", *map(str, files)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=files, start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=files,
+            start_new_session=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )  # fmt: skip
+        )
         threading.Thread(target=self._listen, args=(self._process, self._answers), daemon=True).start()
 
     @staticmethod

@@ -27,11 +27,6 @@ MANIFEST, TENSORS, PREFIX = "manifest.json", "tensors.safetensors", "gen-"
 KEEP = 2
 """Generations that are kept on a shelf."""
 MANIFEST_BYTES = 1 << 30
-BYTES = {
-    "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2, "I32": 4,
-    "U32": 4, "F32": 4, "F64": 8, "I64": 8, "U64": 8, "C64": 8,
-}  # fmt: skip
-"""Bytes of one number, by what safetensors calls its type."""
 
 
 class Layout(NamedTuple):
@@ -43,7 +38,7 @@ class Layout(NamedTuple):
         """Name, first byte and end of each tensor."""
         end = 0
         for name, kind, shape in self.tensors:
-            begin, size = end, BYTES[kind]
+            begin, size = end, bytes_of(kind)
             for length in shape:
                 size *= length
             end = begin + size
@@ -64,6 +59,11 @@ class Layout(NamedTuple):
         text = json.dumps(entries).encode()
         text += b" " * (-len(text) % 8)
         return len(text).to_bytes(8, "little") + text
+
+
+def bytes_of(kind: str) -> int:
+    """Bytes of one number of a type, by what safetensors calls it: F32, BF16, BOOL, F8_E4M3."""
+    return 1 if kind == "BOOL" else int(kind.lstrip("BFIUC").partition("_")[0]) // 8
 
 
 def number_of(folder: Path) -> int:

@@ -14,6 +14,7 @@ import mmap
 import os
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,8 @@ def main() -> None:
         if order.memory not in mapped or len(mapped[order.memory]) != size:
             mapped[order.memory] = mmap.mmap(files[order.memory], size, access=mmap.ACCESS_READ)
         answer = carry_out(order, memoryview(mapped[order.memory]), known)
-        print(json.dumps(answer), flush=True)
+        with suppress(BrokenPipeError):  # the trainer was killed meanwhile
+            print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

@@ -534,7 +534,13 @@ def replay(out: Path, step: int, to: Path) -> tuple[str, int]:
         shutil.copytree(out / "start", apart / "start")
         shutil.copy(out / "journal.jsonl", apart)
         run = StageRun(
-            load_stage(said["stage"]), validate(said["config"] | quietly), apart, None, data,
-            tuple(path for path in sessions if path), "", ablate=False,
-        )  # fmt: skip
+            load_stage(said["stage"]),
+            validate(said["config"] | quietly),
+            apart,
+            None,
+            data,
+            tuple(path for path in sessions if path),
+            "",
+            ablate=False,
+        )
         return run.replay(out, step, to)

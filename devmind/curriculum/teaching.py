@@ -368,9 +368,13 @@ class LessonRun(Stoppable):
         if self._unsaid:
             about, self.progress.skipped = self._unsaid.about, self.engine.skipped
             self.journal.write(
-                "checkpoint", lesson=about["lesson"], step=about["step"], name=self._unsaid.name,
-                saved=self.engine.count, skipped=self.engine.skipped,
-            )  # fmt: skip
+                "checkpoint",
+                lesson=about["lesson"],
+                step=about["step"],
+                name=self._unsaid.name,
+                saved=self.engine.count,
+                skipped=self.engine.skipped,
+            )
             self._unsaid = None
 
     def _note_fault(self, sentence: str) -> None:

@@ -208,9 +208,11 @@ while True:
 def test_process_killed_while_saving_leaves_a_whole_generation_and_its_writer_ends(tmp_path: Path) -> None:
     for delay in (0.0, 0.11, 0.23):
         with subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE,
+            [sys.executable, "-c", KILLED, str(tmp_path)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-        ) as process:  # fmt: skip
+        ) as process:
             assert process.stdout is not None
             process.stdout.readline()
             until = time.monotonic() + 60
@@ -225,9 +227,13 @@ def test_process_killed_while_saving_leaves_a_whole_generation_and_its_writer_en
 
 def test_orders_are_carried_out_by_a_process_without_torch() -> None:
     told = subprocess.run(
-        [sys.executable, "-c", f"import sys, {writer.__name__}; print('torch' in sys.modules)"], cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", f"import sys, {writer.__name__}; print('torch' in sys.modules)"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert told.stdout == "False\n"
 
 
