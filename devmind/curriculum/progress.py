@@ -78,15 +78,15 @@ class LessonProgress:
         self._timed_from = self._timed_from or (step, now)
         if not self.live and (now - self._shown_s > EVERY_S or step >= self.steps):
             self._shown_s = now
-            say(plain_line(self.lesson, self._kept(), self._details()))
+            say(plain_line(self.lesson, self._progress(), self._details()))
 
     def _bar(self) -> Text:
         """The line of the terminal, at its present width."""
         ascii_only = self.console.options.ascii_only
         share = self.step / max(1, self.steps)
-        return bar_line(self.lesson, share, self._kept(), self._details(), self.console.width, ascii_only)
+        return bar_line(self.lesson, share, self._progress(), self._details(), self.console.width, ascii_only)
 
-    def _kept(self) -> tuple[str, str]:
+    def _progress(self) -> tuple[str, str]:
         """Percentage and time left."""
         share = f"{100 * self.step // max(1, self.steps):3d} %"
         if self.speed is None:

@@ -157,7 +157,7 @@ class Life:
         self._commands: dict[str, Callable[..., dict[str, Any]]] = {
             "press": self._press, "teach": self._teach, "undo": self._undo, "forget": self._forget,
             "memories": self._memories, "record": self._record, "pause": self._pause, "age": self._age,
-            "say": self._say, "asks": self._asks, "answer": self._answer,
+            "say": self._say, "asks": self._allow_asking, "answer": self._answer,
         }  # fmt: skip
         self.abilities = load_abilities(self)
         self._begin_abilities()
@@ -273,7 +273,7 @@ class Life:
         picture could have been meant, or is ''.
         """
         name = name_in_reply(name, self.child.names.known()) if of == ASKED else proper_name(name)
-        since_s, shown, unseen = self._asked() if of == ASKED else self._pressed(of)
+        since_s, shown, unseen = self._in_question() if of == ASKED else self._pressed(of)
         if LOOKED in shown.senses:  # a press of the button is handled like the sentence
             shown = replace(shown, senses={**shown.senses, PAGE: teaching(name)})
         entry = self.child.teach(name, shown, self.recorded(since_s, shown.time_s))
@@ -286,7 +286,7 @@ class Life:
         answer = say_learned(name, frames, examples.get(name, 1), unseen)
         return {**as_shown(entry), "frames": frames, "unseen": unseen, "examples": examples, "answer": answer}
 
-    def _asked(self) -> tuple[float, Moment, str]:
+    def _in_question(self) -> tuple[float, Moment, str]:
         """As `_pressed`, for what it asked about last."""
         question = self.asking.question
         if question is None:
@@ -409,7 +409,7 @@ class Life:
                 self.naming.changed()
         return {"age": id, "questions": self._questions()}
 
-    def _asks(self, on: bool) -> dict[str, Any]:
+    def _allow_asking(self, on: bool) -> dict[str, Any]:
         self.between(lambda: self.asking.allow(on))
         return {"on": on}
 

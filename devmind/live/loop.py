@@ -191,7 +191,7 @@ class LiveLoop:
                 moment = Moment(info["time_s"], self._others(senses), reward, first=self.afresh)
                 self.afresh = False
                 percepts = actor.encode(moment)
-                actor.heads = self._asked(percepts)
+                actor.heads = self._readable(percepts)
                 output = actor.step(percepts, self.recalled(moment))
                 done = self._done(moment, output, percepts)
                 tick = Tick(moment, done, percepts, output, actor.state, info["skipped"], watch.lap("agent"))
@@ -207,7 +207,7 @@ class LiveLoop:
             senses, reward, _, _, info = self.room.step(look)
             self.afresh = self.afresh or info.get("first", False)
 
-    def _asked(self, percepts: Percepts) -> tuple[str, ...]:
+    def _readable(self, percepts: Percepts) -> tuple[str, ...]:
         """Of `heads`, those that have something to read in this tick."""
         there = [name for name in self.heads if name in self.agent.heads]
         return tuple(name for name in there if self.agent.tap_of(name).can_read(percepts.encoded))

@@ -219,7 +219,7 @@ class BackgroundRecorder:
         try:
             while (taken := self._take()) is not None:
                 self._hand_over(*taken)
-            self._tell_lost()
+            self._note_lost()
             self._recorder.close()
         except Exception as error:  # any error: this thread serves the disk and must not end silently
             self.fault, self.failed = str(error) or type(error).__name__, True
@@ -255,12 +255,12 @@ class BackgroundRecorder:
                 self._changed.notify_all()
             return
         if kind == LOOK:
-            self._recorder.turn_if_asked()
+            self._recorder.turn_if_wanted()
             return
         if not self._is_unflushed:
             self._is_unflushed, self._flush_due_s = True, time.monotonic() + FLUSH_S
         if kind == TICK:
-            self._tell_lost()
+            self._note_lost()
         try:
             getattr(self._recorder, kind)(*what)
             if kind == TICK:
@@ -274,7 +274,7 @@ class BackgroundRecorder:
                 self.dropped[kind] += 1
                 self._lost += kind == TICK
 
-    def _tell_lost(self) -> None:
+    def _note_lost(self) -> None:
         with self._changed:
             lost, self._lost = self._lost, 0
         if lost:

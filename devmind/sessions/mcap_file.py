@@ -64,7 +64,7 @@ class McapFile:
             self._writer = Writer(self._file, chunk_size=2**62, compression=CompressionType.ZSTD)
             try:
                 self._writer.start(profile="devmind")
-                self._tell()
+                self._add_metadata()
                 self._writer.flush()
             except OSError:
                 if not overwrite:  # the next try would find a file without a byte, and be refused
@@ -90,7 +90,7 @@ class McapFile:
         """Write the chunk; the file then holds `ticks` whole ticks."""
         with self._guarded():
             if self._noted_channels < len(self._channels):
-                self._tell()
+                self._add_metadata()
             self._writer.flush()
             self.pending_bytes, self._safe_ticks = 0, ticks
 
@@ -103,13 +103,13 @@ class McapFile:
         """Finish the file with its index."""
         with self._guarded():
             if self._noted_channels < len(self._channels):
-                self._tell()
+                self._add_metadata()
             self._writer.finish()
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
 
-    def _tell(self) -> None:
+    def _add_metadata(self) -> None:
         channels = {number: key for key, number in self._channels.items()}
         about = {**self._about, CHANNELS_KEY: json.dumps(channels)}
         self._writer.add_metadata(METADATA_NAME, {**about, SUM_KEY: metadata_sum(about)})

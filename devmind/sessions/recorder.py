@@ -128,7 +128,7 @@ class Recorder:
 
     def write(self, moment: Moment, action: Action | None = None) -> None:
         """Append one tick. It is encoded wholly before anything is written, so a refused tick leaves no trace."""
-        self.turn_if_asked()
+        self.turn_if_wanted()
         self.write_at(moment, action, self._log_time_ns(moment))
 
     def write_at(self, moment: Moment, action: Action | None, at_ns: int, number: int | None = None) -> None:
@@ -218,7 +218,7 @@ class Recorder:
         if not self._file.failure:
             self.close()
 
-    def turn_if_asked(self) -> None:
+    def turn_if_wanted(self) -> None:
         """Begin the next part when another process wants to rewrite this one (`turning.py`)."""
         if self.rotate_s is not None and (turn := request_path(self.paths[-1])).exists():
             self._turn()

@@ -234,14 +234,14 @@ class GymRules:
             _, info = self._world.reset(seed=0)
             self._masked = _mask(info) is not None
             for _ in range(STEPPED):
-                *_, terminated, truncated, info = self._world.step(self._drawn(info))
+                *_, terminated, truncated, info = self._world.step(self._random_action(info))
                 if terminated or truncated:
                     _, info = self._world.reset(seed=0)
         except Exception as error:  # as above
             raise WorldError(
                 f"The environment '{self.level}' cannot be played ({error}): choose another one."
             ) from error
-        action = self._drawn(info)
+        action = self._random_action(info)
         try:
             twin = copy.deepcopy(self._world)
             (mine, *rest), (theirs, *others) = self._world.step(action), twin.step(action)
@@ -255,7 +255,7 @@ class GymRules:
                 f"A copy of the environment '{self.level}' does not go on as the original does: use it as GymWorld."
             )
 
-    def _drawn(self, info: Mapping[str, Any]) -> dict[str, Any]:
+    def _random_action(self, info: Mapping[str, Any]) -> dict[str, Any]:
         """A random action, a legal one if the environment says which are."""
         mask = _mask(info)
         return {

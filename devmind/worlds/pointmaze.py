@@ -193,7 +193,7 @@ class PointMazeRules:
 
     def initial(self, seeds: np.ndarray) -> Walk:
         """Start, goal and event of each seed."""
-        rows = [self._drawn(numpy_rng("pointmaze", self.level, int(seed)), int(seed)) for seed in seeds]
+        rows = [self._draw(numpy_rng("pointmaze", self.level, int(seed)), int(seed)) for seed in seeds]
         cells = np.array([[start, goal, door, elsewhere] for start, goal, door, elsewhere, _, _ in rows]).reshape(
             -1, 4, 2
         )
@@ -203,7 +203,7 @@ class PointMazeRules:
         state.when[:] = np.array([when for *_, when, _ in rows], np.int64)
         return state
 
-    def _drawn(self, rng: np.random.Generator, seed: int) -> tuple[Any, ...]:
+    def _draw(self, rng: np.random.Generator, seed: int) -> tuple[Any, ...]:
         """Start, goal, door, the goal's next cell, the event's tick, and offsets from the middles of cells [3, 2]."""
         tasks, free, aside = self.maze.tasks, self.maze.free, np.zeros((3, 2))
         while True:

@@ -129,7 +129,7 @@ class MazePage:
             self._first = False
             if (made := int(self.plan["made"][0])) != self.plans:
                 self.plans = made
-                self.verdict = self._judged(senses)
+                self.verdict = self._verdict(senses)
         self.walk = self.rules.step(self.walk, action)
         if int(self.walk.tick[0]) % TRAIL_EVERY == 0:
             self.trail.append(self._place)
@@ -157,7 +157,7 @@ class MazePage:
     def _counted(self) -> str:
         return "one plan" if self.plans == 1 else f"{self.plans} plans"
 
-    def _judged(self, senses: Mapping[str, np.ndarray]) -> str:
+    def _verdict(self, senses: Mapping[str, np.ndarray]) -> str:
         """What the judge of plans says of the new plan; '' without a judge."""
         if JUDGE not in self.agent.heads:
             return ""

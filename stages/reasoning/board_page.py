@@ -100,7 +100,7 @@ class TablePage:
         self._check_turn()
         self._show(thinks=True)
         thought = self.table.think()
-        self.thought = self._drawn(thought)
+        self.thought = self._view_of(thought)
         self.says = [f"It would place {int(thought.action[0]) + 1} for you ({self.table.expects(thought)})."]
         self._show()
 
@@ -123,7 +123,7 @@ class TablePage:
                 continue
             self._show(thinks=True)
             thought = table.think()
-            self.thought = self._drawn(thought)
+            self.thought = self._view_of(thought)
             self.last = self._cell(int(thought.action[0]))
             self.says += table.answer(thought)
         if table.is_over:
@@ -141,7 +141,7 @@ class TablePage:
         new = np.flatnonzero((marks[0] == 0) & (placed[0] != 0))
         return int(new[0]) if len(new) else None
 
-    def _drawn(self, thought: Thought) -> dict[str, Any]:
+    def _view_of(self, thought: Thought) -> dict[str, Any]:
         """What the page shows of a thought about the current position; values are the agent's."""
         table = self.table
         side = 1 if table.is_agents else -1

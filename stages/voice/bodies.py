@@ -1,7 +1,7 @@
-"""Three bodies of arcs for speech, between the ear's tokens and the answer: a gated recurrent unit, convolutions and a
-transformer, over tokens in the order in which they are heard.
+"""Two bodies of arcs for speech, between the ear's tokens and the answer: a gated recurrent unit and convolutions, over
+tokens in the order in which they are heard.
 
-None looks ahead, and each carries something, so that stepping gives the same features as a whole row at once. The carry
+Neither looks ahead, and each carries something, so that stepping gives the same features as a whole row at once. It
 does not grow with time. Zeros stand for nothing heard before.
 """
 
@@ -21,8 +21,6 @@ DEFAULT = "gru"
 """The kind of an arc that names none."""
 DILATIONS, KERNEL = (1, 2, 4, 8), 3
 """Of the convolutions: each token sees 31 tokens, 1.55 s."""
-LAYERS, ATTENTION_HEADS, WINDOW = 2, 4, 32
-"""Of the transformer: each layer sees a token and the 31 before it, 1.6 s, so two layers see twice as far."""
 
 
 class Body(nn.Module):
@@ -70,72 +68,12 @@ class Convolved(Body):
         return features, after
 
 
-class Attended(Body):
-    """Layers of attention to the last 32 tokens (Vaswani et al. 2017, arXiv 1706.03762). A slope on the scores tells
-    how far back each token is (Press et al. 2022, ALiBi, arXiv 2108.12409), so positions never run out.
-    """
-
-    def __init__(self, width: int, hidden: int) -> None:
-        super().__init__()
-        self.enter = nn.Linear(width, hidden)
-        self.layers = nn.ModuleList(_Layer(hidden) for _ in range(LAYERS))
-        self.norm = nn.LayerNorm(hidden)
-        layers = {f"layer {number}": Leaf((WINDOW - 1, 2 * hidden)) for number in range(LAYERS)}
-        self.carry_spec = {"here": Leaf((WINDOW - 1, 1)), **layers}
-
-    def over(self, row: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
-        n, before = row.shape[1], WINDOW - 1
-        here = _behind(carry["here"], row.new_ones(*row.shape[:2], 1))
-        features, after = self.enter(row), {"here": here[:, -before:]}
-        back = torch.arange(n, device=row.device)[:, None] + before - torch.arange(n + before, device=row.device)
-        seen = (back >= 0) & (back <= before) & (here[:, None, :, 0] > 0)
-        bias = torch.where(seen[:, None], -_slopes(row.device)[:, None, None] * back, -torch.inf)
-        for number, layer in enumerate(self.layers):
-            name = f"layer {number}"
-            features, after[name] = layer(features, carry[name], bias)
-        return self.norm(features), after
-
-
-class _Layer(nn.Module):
-    """Attention and two linear layers with residual connections; it carries keys and values side by side."""
-
-    def __init__(self, hidden: int) -> None:
-        super().__init__()
-        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(2))
-        self.asks, self.shows = nn.Linear(hidden, hidden), nn.Linear(hidden, 2 * hidden)
-        self.out = nn.Linear(hidden, hidden)
-        self.net = nn.Sequential(nn.Linear(hidden, 2 * hidden), nn.GELU(), nn.Linear(2 * hidden, hidden))
-
-    def forward(self, features: Tensor, before: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        normed = self.norms[0](features)
-        keys_values = _behind(before, self.shows(normed))
-        features = features + self.out(attend(self.asks(normed), keys_values, bias))
-        return features + self.net(self.norms[1](features)), keys_values[:, -(WINDOW - 1) :]
-
-
-def attend(asks: Tensor, keys_values: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Attention of queries [B, L, H] to keys and values side by side, [B, S, 2 H], with four heads: [B, L, H].
-
-    Args:
-        mask: numbers that are added to the scores, or bool, what may be seen; broadcast to [B, 4, L, S].
-    """
-    split = lambda x: x.unflatten(-1, (ATTENTION_HEADS, -1)).transpose(1, 2)  # noqa: E731
-    keys, values = keys_values.chunk(2, -1)
-    mixed = F.scaled_dot_product_attention(split(asks), split(keys), split(values), mask)
-    return mixed.transpose(1, 2).flatten(-2)
-
-
 def _behind(before: Tensor, new: Tensor) -> Tensor:
     """What came before, [B, N, H], and `new` [B, L, H] behind it: [B, N + L, H]."""
     return torch.cat((before.to(new.dtype), new), 1)
 
 
-def _slopes(device: torch.device) -> Tensor:
-    """By head, how much the score of a token falls with each token that it is further back."""
-    return 2.0 ** -torch.arange(2, 2 + 2 * ATTENTION_HEADS, 2, device=device).float()
-
-
-KINDS: Mapping[str, Callable[[int, int], Body]] = {DEFAULT: Gated, CONVOLVED: Convolved, "transformer": Attended}
+KINDS: Mapping[str, Callable[[int, int], Body]] = {DEFAULT: Gated, CONVOLVED: Convolved}
 
 
 def body(kind: str, width: int, hidden: int) -> Body:

@@ -26,7 +26,7 @@ HEARS_BY = {"encoder": DEFAULT, "features": LOGMEL}
 class Settings(Section):
     """How words are recognised."""
 
-    encoder: Literal["gru", "conv", "transformer"] | None = Field(
+    encoder: Literal["gru", "conv"] | None = Field(
         None, description="network over the ear's tokens in reflex arcs for words; None: the agent's, else conv"
     )
     features: Literal["logmel", "mfcc", "logmel2d"] | None = Field(

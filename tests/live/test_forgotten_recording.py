@@ -156,7 +156,7 @@ def test_part_without_ticks_between_two_others_hides_nothing(tmp_path: Path) -> 
             recorder.write(moment(number))
             for _ in range(2 if number == 2 else 0):
                 request_path(recorder.place[0]).touch()
-                recorder.turn_if_asked()
+                recorder.turn_if_wanted()
         path, identity, last = recorder.place
     assert [len(session) for session in open_parts(tmp_path / "life.mcap")] == [3, 0, 2]
     assert Pointed(tmp_path).forget([Pointer(path.name, last, identity, 4)]) == []

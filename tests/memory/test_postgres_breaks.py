@@ -89,7 +89,7 @@ def test_a_kept_write_is_seen_under_repeatable_read_isolation(url: str) -> None:
     with psycopg.connect(url) as other, link.connect(url) as looking, ThreadPoolExecutor(1) as pool:
         other.execute("SELECT FROM devmind.state FOR KEY SHARE")
         other.execute("INSERT INTO devmind.writers VALUES (%s, 1, now())", (writer,))
-        kept = pool.submit(write._was_kept, looking)
+        kept = pool.submit(write._was_committed, looking)
         while not other.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount:
             time.sleep(0.01)
         other.commit()

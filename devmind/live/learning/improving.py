@@ -102,7 +102,7 @@ class Improver:
 
     def learn(self, until: int) -> None:
         """Take one training step on rows drawn from the Moments before `until`."""
-        batch = self._drawn(until)
+        batch = self._batch(until)
         outputs = self.agent(batch, self._heads(batch))
         loss = sum((each.ratio() for each in residuals(outputs, batch).values()), start=torch.zeros(()))
         if self.guarded:
@@ -145,7 +145,7 @@ class Improver:
         """The guarded heads that have something to read: without a sense, some have nothing."""
         return [name for name in self.guarded if self.agent.tap_of(name).can_read(batch["senses"])]
 
-    def _drawn(self, until: int) -> Batch:
+    def _batch(self, until: int) -> Batch:
         rng = numpy_rng(0, "live", self.step)
         last = max(0, until - self.ticks)
         recent = rng.integers(max(0, last - RECENT_TICKS), last + 1, self.rows - self.rows // 2)

@@ -29,24 +29,24 @@ PROGRESS_S = 2.0
 def run(improver: Improver, kept: Path, every_s: float, say: IO[str]) -> None:
     """Learn until the process ends; messages go to `say`."""
 
-    def tell(kind: str, **what: Any) -> None:
+    def report(kind: str, **what: Any) -> None:
         print(json.dumps({"type": kind, "step": improver.step, **what}), file=say, flush=True)
 
     recording, learned_to, begun_s, reported_s, fault = improver.recording, 0, time.monotonic(), 0.0, ""
-    tell("ready")
+    report("ready")
     while True:
         recording.refresh()
         end, now_s = len(recording), time.monotonic()
         if recording.fault != fault:
             fault = recording.fault
-            tell("fault", sentence=fault)
+            report("fault", sentence=fault)
         if now_s - reported_s >= PROGRESS_S:
             reported_s = now_s
-            tell("progress", ticks=end)
+            report("progress", ticks=end)
         if learned_to < FIRST_TICKS:
             learned_to, begun_s = end, now_s
         elif now_s - begun_s >= every_s and end - learned_to >= 2 * improver.ticks:
-            _offer(improver, learned_to, end, kept, tell)
+            _offer(improver, learned_to, end, kept, report)
             learned_to, begun_s = end, now_s
         if learned_to >= FIRST_TICKS and now_s - begun_s < PATIENCE * every_s:
             improver.learn(learned_to)
@@ -54,7 +54,7 @@ def run(improver: Improver, kept: Path, every_s: float, say: IO[str]) -> None:
             time.sleep(IDLE_S)
 
 
-def _offer(improver: Improver, start: int, stop: int, kept: Path, tell: Any) -> None:
+def _offer(improver: Improver, start: int, stop: int, kept: Path, report: Any) -> None:
     """Judge by the Moments [start, stop), then hand over, take back, or go on learning."""
     judged, place = improver.judge(start, stop), {}
     if judged.verdict == "handed_over":
@@ -63,7 +63,7 @@ def _offer(improver: Improver, start: int, stop: int, kept: Path, tell: Any) -> 
         improver.hand_over()
     elif judged.verdict == "taken_back":
         improver.take_back()
-    tell(judged.verdict, live=judged.live, newer=judged.newer, drift=judged.drift, ticks=stop - start, **place)
+    report(judged.verdict, live=judged.live, newer=judged.newer, drift=judged.drift, ticks=stop - start, **place)
 
 
 def _end_with_the_parent() -> None:

@@ -48,7 +48,7 @@ class RerunViews:
             self._sound(view.get("sound"))
             self._curves(view)
             self._texts(view)
-        self._tell("state", "paused" if view.get("paused") else "living")
+        self._log_text("state", "paused" if view.get("paused") else "living")
 
     def _set(self, path: str, what: Any) -> None:
         """Log at `path`; None clears it, once."""
@@ -125,12 +125,12 @@ class RerunViews:
         for sense in ("sight", "sound"):
             known = names.get(sense)
             said = known and (known.get("name") or f"not sure, nearest is {known.get('nearest')}")
-            self._tell(f"names/{sense}", said or "")
-        self._tell("arcs", ", ".join(view.get("arcs", ())))
+            self._log_text(f"names/{sense}", said or "")
+        self._log_text("arcs", ", ".join(view.get("arcs", ())))
         self._last_texts.pop("words", None)  # a repeated word was said again
-        self._tell("words", view.get("words", ""))
+        self._log_text("words", view.get("words", ""))
 
-    def _tell(self, path: str, text: str) -> None:
+    def _log_text(self, path: str, text: str) -> None:
         """A line of text when it changes; a change to no text is not logged."""
         import rerun as rr
 

@@ -101,7 +101,7 @@ class Conversation:
         with contextlib.suppress(WebSocketDisconnect), self._shared.hub.viewer() as viewer:
             # In a thread: it may wait for the loop between two ticks.
             welcome = asyncio.get_running_loop().run_in_executor(self._shared.welcomes, self._shared.life.welcome)
-            await self._tell(await welcome)
+            await self._send_message(await welcome)
             both = [asyncio.create_task(self._show(viewer)), asyncio.create_task(self._listen())]
             try:
                 ended, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -119,7 +119,7 @@ class Conversation:
     async def _do(self, pool: ThreadPoolExecutor, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         return await asyncio.get_running_loop().run_in_executor(pool, self._shared.life.do, command, arguments)
 
-    async def _tell(self, message: Mapping[str, Any]) -> None:
+    async def _send_message(self, message: Mapping[str, Any]) -> None:
         await self._send(as_json(message))
 
     async def _send(self, message: str | bytes) -> None:
@@ -160,11 +160,11 @@ class Conversation:
                 self._give(message["bytes"])
         except MalformedError as error:
             self._shared.malformed += 1
-            await self._tell({"type": "told", "sentence": str(error)})
+            await self._send_message({"type": "told", "sentence": str(error)})
         except _SecondGiver:
             self._shared.refused += 1
             sentence = "Another page already gives its camera and microphone; close that one to use these."
-            await self._tell({"type": "told", "about": "devices", "sentence": sentence})
+            await self._send_message({"type": "told", "about": "devices", "sentence": sentence})
 
     def _give(self, message: bytes) -> None:
         kind, device_time_s, data = read_device_message(message)
@@ -205,7 +205,7 @@ class Conversation:
             log.exception("The command %.40r of a page failed", command)
             answer["sentence"] = f"'{command[:40]}' failed; the terminal says why."
         with contextlib.suppress(WebSocketDisconnect):
-            await self._tell(answer)
+            await self._send_message(answer)
 
 
 async def say_farewell(socket: WebSocket, code: int) -> None:

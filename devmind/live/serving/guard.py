@@ -145,7 +145,7 @@ class Guard:
 
     def _refusal(self, status: int, sentence: str) -> Response:
         self.refused += 1
-        refusals.tell("a request was refused")
+        refusals.log("a request was refused")
         page = (
             '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f"<title>devmind: not open</title><style>{REFUSAL_STYLE}</style>"

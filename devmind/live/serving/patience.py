@@ -94,7 +94,7 @@ class PatientProtocol(H11Protocol):
         self.connections.discard(self)
         self.transport.abort()
         if why == TOO_MANY or self._has_begun:  # browsers hold spare connections: their end is no refusal
-            refusals.tell(f"a connection was closed, because {why}")
+            refusals.log(f"a connection was closed, because {why}")
 
 
 class PatientSocket(WebSocketsSansIOProtocol):
@@ -147,7 +147,7 @@ class PatientSocket(WebSocketsSansIOProtocol):
     def _let_go(self, why: str) -> None:
         self.connections.discard(self)
         self.transport.abort()
-        refusals.tell(f"a connection was closed, because {why}")
+        refusals.log(f"a connection was closed, because {why}")
 
 
 class Refusals:
@@ -156,7 +156,7 @@ class Refusals:
     def __init__(self) -> None:
         self._last_message_s, self._untold = -TELL_EVERY_S, 0
 
-    def tell(self, what: str) -> None:
+    def log(self, what: str) -> None:
         """Log a refusal at once or, within a minute of the last line, count it."""
         self._untold += 1
         if time.monotonic() - self._last_message_s >= TELL_EVERY_S:
@@ -177,7 +177,7 @@ class Quiet(logging.Filter):
         text = record.getMessage()
         for start in self.STRANGERS:
             if text.startswith(start):
-                refusals.tell("a request was refused" if "ASGI" in start else text[:80].rstrip("."))
+                refusals.log("a request was refused" if "ASGI" in start else text[:80].rstrip("."))
                 return False
         return True
 

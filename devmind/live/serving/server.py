@@ -135,7 +135,7 @@ class PageServer:
         if web_socket.scope["state"]["socket"].admit():
             await Conversation(web_socket, self.shared).run()
         else:
-            refusals.tell(f"a page was refused, because {TOO_MANY}")
+            refusals.log(f"a page was refused, because {TOO_MANY}")
             await say_farewell(web_socket, NO_PLACE)
 
     async def _has_key(self, web_socket: WebSocket) -> bool:
@@ -146,7 +146,7 @@ class PageServer:
         if self.guard.is_key(message.get("text")):
             return True
         self.guard.refused += 1
-        refusals.tell("a WebSocket without the page's key was refused")
+        refusals.log("a WebSocket without the page's key was refused")
         if message.get("type") != "websocket.disconnect":
             await say_farewell(web_socket, NO_KEY)
         return False

@@ -235,7 +235,7 @@ class _Roles:
             try:
                 values.picture_of(shown[name], first[2], name)()
             except _UNREADABLE as error:
-                self._tell(name, f"Pictures on '{name}' are left out: {error}")
+                self._warn_once(name, f"Pictures on '{name}' are left out: {error}")
                 continue
             self.picture = name
             return
@@ -278,7 +278,7 @@ class _Roles:
     def _numbers(self, tick: int, topic: str, message: Mapping[str, Any]) -> Iterator[Event]:
         name, found = self.senses[topic], list(values.numbers_of(message))
         if texts := values.texts_of(message):
-            self._tell(f"{topic} texts", f"Texts in messages on '{topic}' are left out: {', '.join(texts)}")
+            self._warn_once(f"{topic} texts", f"Texts in messages on '{topic}' are left out: {', '.join(texts)}")
         if not 0 < len(found) <= values.MAX_NUMBERS:
             self._leave(topic, f"{len(found):,} numbers in one message" if found else "no numbers")
             return
@@ -291,7 +291,7 @@ class _Roles:
             array = np.array([one for _, one in found], np.float64)
         if name == "body":
             if np.any(np.abs(array - array.astype(np.float32)) >= 0.5):
-                self._tell("body", ROUNDED)
+                self._warn_once("body", ROUNDED)
             array = array.astype(np.float32)
         yield Event(tick, "sense", name, array)
 
@@ -319,7 +319,7 @@ class _Roles:
             try:
                 rate_hz, block = values.sound_of(message, about)
             except _UNREADABLE as error:
-                self._tell(topic, f"Sound on '{topic}' is left out: {error}.")
+                self._warn_once(topic, f"Sound on '{topic}' is left out: {error}.")
                 continue
             yield self._time_s(time_ns), rate_hz, block
 
@@ -327,10 +327,10 @@ class _Roles:
         try:
             return np.asarray(decode())
         except _UNREADABLE as error:
-            self._tell(topic, f"Pictures on '{topic}' are left out where they cannot be read: {error}")
+            self._warn_once(topic, f"Pictures on '{topic}' are left out where they cannot be read: {error}")
             return None
 
-    def _tell(self, topic: str, sentence: str) -> None:
+    def _warn_once(self, topic: str, sentence: str) -> None:
         """Report once for each topic: a thousand damaged pictures are one sentence."""
         if topic not in self._warned_of:
             self._warned_of.add(topic)

@@ -100,11 +100,11 @@ class NewWordLives:
         """What each life answers to its question, by the function that the page of a life calls."""
         parts = []
         for rows in np.array_split(np.arange(len(self.of.words)), -(-len(self.of.words) // TOGETHER)):
-            recall = self._taught(rows) if self.memory else None
+            recall = self._memories(rows) if self.memory else None
             parts.append(ask(self.agent, recall, self.of.scenes.sight[rows], [questions[row] for row in rows]))
         return join_groups(parts)
 
-    def _taught(self, rows: np.ndarray) -> OwnMemories:
+    def _memories(self, rows: np.ndarray) -> OwnMemories:
         """Memories of these lives, in which each word was taught once."""
         agent, now_s = self.agent, [0.0]
         recall = memories_of(agent, [Memory(open_store(None), clock=lambda: now_s[0]) for _ in rows])

@@ -1,27 +1,29 @@
 """Teaching the planner's denoiser by the returns of plans: advantage-weighted regression (AWR: Peng et al. 2019).
 
 It learns plans as in the lesson, but more often those whose return was above the value expected at their beginning.
-Plans are others' trips (offline) or the agent's own walks (online).
+With values by implicit Q-learning this is offline reinforcement: a row of the exam of `route` says what it gives.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import copy
+
 import torch
 from torch import Tensor
 
-from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
 from devmind.algorithms.implicit_q import advantage_weights
-from devmind.errors import ConfigError
-from devmind.worlds import make as make_world
-from stages.planning.parts import STRIDE, WALK
-from stages.planning.reinforce.plans import Plans
-from stages.planning.reinforce.values import DISCOUNT, StrideValues
+from devmind.curriculum.stage import Context
+from devmind.seeding import numpy_rng
+from stages.planning.parts import STRIDE
+from stages.planning.reinforce.plans import Plans, draw_plans, teach
+from stages.planning.reinforce.values import DISCOUNT, StrideValues, teach_values
 from stages.planning.route.trips import Trips
 
 TEMPERATURE = 1.0
 """Temperature of advantages, in strides."""
+VALUE_STEPS, PLANS, STEPS, ROWS, RATE = 1000, 2000, 100, 64, 1e-4
+"""Steps of the values, plans drawn, and steps of the planner with their rows and rate."""
 
 
 def advantages(values: StrideValues, plans: Plans) -> Tensor:
@@ -37,26 +39,13 @@ def weights(values: StrideValues, plans: Plans) -> Tensor:
     return advantage_weights(advantages(values, plans), TEMPERATURE, 20.0)
 
 
-def own_trips(agent: Agent, maze: str, seeds: np.ndarray, ticks: int) -> Trips:
-    """Walks of the agent's Actor from any cell to any other, those that arrived.
-
-    Raises:
-        ConfigError: none arrived.
-    """
-    world = make_world("pointmaze", maze, seeds)
-    goal = world.observe()["goal"]
-    at, walk, there = [world.observe()["body"]], [], np.full(len(seeds), -1)
-    with torch.inference_mode():
-        for tick in rollout(Actor(agent, len(seeds), effectors=[WALK]), world, ticks):
-            at.append(tick.following["body"])
-            walk.append(tick.actions[WALK])
-            there = np.where((tick.reward > 0) & (there < 0), len(walk), there)
-    rows = np.flatnonzero(there > 0)
-    if not len(rows):
-        raise ConfigError(
-            f"None of {len(seeds)} walks arrived within {ticks} ticks, so there is nothing to learn from."
-        )
-    places = [np.stack([one[row] for one in at[: there[row] + 1]]) for row in rows]
-    walks = [np.stack([*(one[row] for one in walk[: there[row]]), np.zeros(2)]).astype(np.float32) for row in rows]
-    begin = np.concatenate(([0], np.cumsum([len(one) for one in places])))
-    return Trips(maze, np.concatenate(places), np.concatenate(walks), begin, goal[rows], int(len(seeds) * len(walk)))
+def reinforced(agent: Agent, data: Trips, context: Context) -> Agent:
+    """A copy of the agent whose planner has learned from these trips by values and advantages."""
+    # An exam runs in inference mode; this learns now.
+    with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(context.seed)
+        pupil, values = copy.deepcopy(agent), StrideValues().to(agent.device)
+        teach_values(values, [data], context.scaled(VALUE_STEPS), numpy_rng(context.seed, "values", data.maze))
+        plans = draw_plans([data], context.scaled(PLANS), numpy_rng(context.seed, "plans", data.maze)).to(agent.device)
+        teach(pupil, plans, context.scaled(STEPS), ROWS, RATE, context.seed, weights(values, plans))
+    return pupil

@@ -12,7 +12,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.learners.gradient import GradientLearner, sum_losses
 from devmind.worlds.pointmaze import UNIT, maze
-from stages.planning.parts import ROUTE, STRIDE
+from stages.planning.parts import ROUTE
 from stages.planning.planner import PlannerHead
 from stages.planning.route.trips import (
     AHEAD,
@@ -62,10 +62,6 @@ class Plans:
         """The rows of `index`, which may name a row several times."""
         return Plans(**{name: value[index] for name, value in self._each()})
 
-    def joined(self, other: Plans) -> Plans:
-        """These plans, followed by those of `other`."""
-        return Plans(**{name: torch.cat((value, getattr(other, name))) for name, value in self._each()})
-
     def _each(self) -> list[tuple[str, Tensor]]:
         return [(one.name, getattr(self, one.name)) for one in fields(self)]
 
@@ -81,19 +77,6 @@ def draw_plans(trips: list[Trips], n: int, rng: np.random.Generator, pairs: tupl
         which = trips[int(rng.integers(len(trips)))]
         tried = [stretch(which, rng) for _ in range(rng.choice(pairs))]
         rows.append(_row(which, *max(tried, key=lambda pair: detour_ticks(which, *pair[2:]))[1:], rng))
-    columns = (torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
-    return Plans(*columns)
-
-
-def cut_plans(trips: Trips, rng: np.random.Generator, each: int) -> Plans:
-    """`each` plans out of every walked trip, to the trip's end: one from its beginning, the others from later on."""
-    rows: list[tuple[np.ndarray, ...]] = []
-    for begin, stop in zip(trips.begin[:-1].tolist(), trips.begin[1:].tolist(), strict=True):
-        end = stop - 1
-        if end - begin >= STRIDE:
-            rows += [
-                _row(trips, end, begin if not k else int(rng.integers(begin, end - 1)), end, rng) for k in range(each)
-            ]
     columns = (torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
     return Plans(*columns)
 

@@ -21,7 +21,6 @@ from devmind.worlds.pointmaze import MAZES
 from stages.planning.judge import mlp
 from stages.planning.parts import STRIDE
 from stages.planning.places import CELLS, SPREAD, number_places, scale_places
-from stages.planning.planner import STANDING
 from stages.planning.route.trips import Trips, one_hot
 
 DISCOUNT = 0.98
@@ -84,18 +83,6 @@ class StrideValues(nn.Module):
         """V [...]: about minus the strides from `here` to `goal` [..., 2], at most 0."""
         value: Tensor = self.v(self._pair(here, goal, maze)).squeeze(-1)
         return value
-
-    def worth(self, here: Tensor, there: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
-        """Q [...], the smaller of the twins: the same if the next stride leads `there`."""
-        worth: Tensor = self.q(self._stride(here, there, goal, maze)).amin(-1)
-        return worth
-
-    def marks(self, plans: Tensor, maze: Tensor) -> Tensor:
-        """Minus what the strides of plans [B, N, H, 2] cost on foot, [B, N]; `maze` [B, mazes]."""
-        here, there = plans[..., :-1, :], plans[..., 1:, :]
-        moving = (there - here).norm(dim=-1) > STANDING
-        which = maze[:, None, None].expand(*here.shape[:-1], maze.shape[-1])
-        return (self.value(here, there, which).clamp_max(0) * moving).sum(-1)
 
     def losses(self, of: Strides) -> dict[str, Tensor]:
         """Losses by name."""

@@ -20,6 +20,7 @@ from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.pointmaze import TASKS
 from stages.planning.parts import ROUTE, SENSES, WALK
 from stages.planning.planner import SYMBOLS, TRUNK, PlannerHead
+from stages.planning.reinforce.finetune import reinforced
 from stages.planning.reinforce.plans import holding
 from stages.planning.route import lesson, trips
 from stages.planning.route.shortest import shortest
@@ -52,6 +53,7 @@ SILENCED = {
 SOUND = "first plans that cross no wall"
 """A row beside arrivals, as an agent that plans anew and feels walls also arrives by plans that do not hold."""
 SOUND_BY_CRITIC = f"{SOUND}, without the judge"
+SOUND_REINFORCED = f"{SOUND}, after reinforcement (implicit Q-learning, plans by advantage)"
 
 Found = TypeVar("Found")
 
@@ -114,7 +116,7 @@ def _maze(agent: Agent, context: Context, name: str) -> Parts:
         return replace(measure, chance=chance, ceiling=best, floors=means(floors), rows=means(rows))
 
     full = beside(arrived, "arrived")
-    sound = _sound_rows(agent, context, name, seeds)
+    sound = _sound_rows(agent, context, data, seeds)
     yield [replace(full, rows={**full.rows, **sound}), beside(spl, "spl")]
 
 
@@ -159,9 +161,12 @@ def sound_plans(agent: Agent, context: Context, name: str, seeds: np.ndarray) ->
     }
 
 
-def _sound_rows(agent: Agent, context: Context, name: str, seeds: np.ndarray) -> dict[str, float]:
-    """Shares of first plans that hold: chosen by critic and judge, and by the critic of strides alone."""
-    return {way: float(sound.mean()) for way, sound in sound_plans(agent, context, name, seeds).items()}
+def _sound_rows(agent: Agent, context: Context, data: trips.Trips, seeds: np.ndarray) -> dict[str, float]:
+    """Shares of first plans that hold: chosen by critic and judge, by the critic of strides alone, and as the first by
+    a planner that was reinforced."""
+    taught = sound_plans(reinforced(agent, data, context), context, data.maze, seeds)[SOUND]
+    ways = {**sound_plans(agent, context, data.maze, seeds), SOUND_REINFORCED: taught}
+    return {way: float(sound.mean()) for way, sound in ways.items()}
 
 
 def find_ablated(agent: Agent, what: str, way: Callable[[], Found]) -> Found:

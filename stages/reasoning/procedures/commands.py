@@ -86,10 +86,10 @@ def _run(library: Library, world: str | None, seed: int, size: int, cycles: int,
 
     beliefs, actions, ended = _world(world, seed, size)
 
-    def tell(goal: Any, plan: Procedure) -> None:
+    def report(goal: Any, plan: Procedure) -> None:
         show.line(f"cycle {it.now}: {goal.kind} {written(goal.term)} by {plan.name}")
 
-    it = Interpreter(library, beliefs, actions, trace=tell if trace else None)
+    it = Interpreter(library, beliefs, actions, trace=report if trace else None)
     goals = list(it.intentions)
     if world == "jets":
         goals = ended(it, cycles)

@@ -205,7 +205,7 @@ class ValueLearner(GradientLearner):
                 reward = practice.act(self._world(name, step), drill.ticks, drill.learning.explores(progress), step)
                 scalars = practice.learn(drill.steps, step, self._down(practice.network))
             if drill.student_head:
-                scalars["told"] = self._tell(name, drill, step)
+                scalars["told"] = self._hand_over(name, drill, step)
         return {f"{name}/{key}": value for key, value in {"reward": reward, **scalars}.items()}
 
     def _down(self, network: nn.Module) -> Callable[[Tensor], None]:
@@ -220,7 +220,7 @@ class ValueLearner(GradientLearner):
 
         return descend
 
-    def _tell(self, name: str, drill: Drill, step: int) -> float:
+    def _hand_over(self, name: str, drill: Drill, step: int) -> float:
         """Teach the trunk's head the other head's values of all actions, in stored states; returns the last loss."""
         practice, rng = self.practice(name), numpy_rng("values", self.seed, name, "told", step)
         for _ in range(drill.student_steps):

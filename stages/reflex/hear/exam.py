@@ -204,7 +204,7 @@ def _floors_on(every: Clips, unseen: Clips, features: dict[str, np.ndarray]) -> 
 
 
 def normal_features(every: Clips) -> dict[str, np.ndarray]:
-    """Log-mel of the whole second, and of the speech alone stretched to 32 frames, both [N, D]."""
+    """Log-mel and cepstra of the whole second, and log-mel of the speech alone stretched to 32 frames, each [N, D]."""
     import librosa
 
     power_of = partial(librosa.feature.melspectrogram, sr=SOUND_RATE_HZ, n_fft=512, hop_length=160, n_mels=40)
@@ -216,6 +216,7 @@ def normal_features(every: Clips) -> dict[str, np.ndarray]:
         stretched.append(cv2.resize(spoken, (spoken.shape[1], NORMAL_FRAMES), interpolation=cv2.INTER_LINEAR))
     return {
         "log-mel + ridge": mel[:, ::3].reshape(len(mel), -1),
+        "MFCC + ridge": librosa.feature.mfcc(S=mel[:, ::3].mT, n_mfcc=20).reshape(len(mel), -1),
         "time-normalised log-mel + ridge": np.stack(stretched).reshape(len(mel), -1),
     }
 

@@ -20,11 +20,12 @@ from devmind.agent.output import Output, masked_mean
 from devmind.agent.rows import Carry, Leaf
 from devmind.agent.taps import Tapped
 from stages.voice.arc import in_order
-from stages.voice.bodies import DEFAULT, attend, body
+from stages.voice.bodies import DEFAULT, body
 from stages.voice.transcript import BLANK, KNOWN, ctc, word_numbers
 
 HEARD = 64
 """Tokens that it looks back at: 3.2 s."""
+ATTENTION_HEADS = 4
 LONGEST = 4
 """Words, at most. `transcript.BLANK` stands in front of the first word and behind the last."""
 BY_FRAMES = 0.3
@@ -190,6 +191,18 @@ def counting_words(letters: Tensor) -> Tensor:
     letters = letters[:, 1:]
     ended = (letters == BLANK).cumsum(1) > 1
     return ~ended & (torch.arange(letters.shape[1], device=letters.device) < LONGEST)
+
+
+def attend(asks: Tensor, keys_values: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Attention of queries [B, L, H] to keys and values side by side, [B, S, 2 H], with four heads: [B, L, H].
+
+    Args:
+        mask: numbers that are added to the scores, or bool, what may be seen; broadcast to [B, 4, L, S].
+    """
+    split = lambda x: x.unflatten(-1, (ATTENTION_HEADS, -1)).transpose(1, 2)  # noqa: E731
+    keys, values = keys_values.chunk(2, -1)
+    mixed = F.scaled_dot_product_attention(split(asks), split(keys), split(values), mask)
+    return mixed.transpose(1, 2).flatten(-2)
 
 
 def nats_per_word(written: Written, texts: Sequence[str], counts: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ def test_in_every_second_life_the_asked_thing_was_not_taught(context: Context, a
     of, strange = asking.draw_lives(context, exam_seeds(6, 0, "test"), exam=True)
     assert {tuple(pair) for pair in of.scenes.meant.tolist()} <= set(HELD_OUT)
     assert strange.tolist() == [False, True] * 3
-    recall = NewWordLives(agent, of, untaught=strange)._taught(np.arange(6))
+    recall = NewWordLives(agent, of, untaught=strange)._memories(np.arange(6))
     for row, memory in enumerate(recall.memories):
         known = memory.index.update().known
         assert len(known) == THINGS - strange[row]

@@ -188,7 +188,7 @@ class _Write:
 
     def __call__(self, connection: Connection) -> Any:
         if self.in_doubt:
-            if self._was_kept(connection):
+            if self._was_committed(connection):
                 return self._result
             self.in_doubt = False
         connection.execute("BEGIN")
@@ -207,7 +207,7 @@ class _Write:
         self.in_doubt = False
         return self._result
 
-    def _was_kept(self, connection: Connection) -> bool:
+    def _was_committed(self, connection: Connection) -> bool:
         # Overrides the role's setting: data kept during the wait must be visible.
         connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
         connection.execute("SELECT FROM devmind.state FOR UPDATE")
