@@ -161,7 +161,8 @@ class Writer:
 
     def __init__(self) -> None:
         self.buffers = [HostBuffer(shared=OTHERS_WRITE), HostBuffer(shared=OTHERS_WRITE)]
-        self.owner, self._process = os.getpid(), None
+        self.owner = os.getpid()
+        self._process: subprocess.Popen[bytes] | None = None
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     @classmethod
