@@ -42,6 +42,9 @@ _NAMED = (
     "bool:BOOL uint8:U8 int8:I8 float8_e4m3fn:F8_E4M3 float8_e5m2:F8_E5M2 int16:I16 uint16:U16 float16:F16 "
     "bfloat16:BF16 int32:I32 uint32:U32 float32:F32 float64:F64 int64:I64 uint64:U64 complex64:C64"
 )
+RESTS = 16
+"""Saving continuously, the disk rests for so many times as long as it wrote. While it writes, a loop on all cores has
+less than half of its speed on two cores of a virtual machine, whatever the priority of the writer (docs/log.md)."""
 KINDS = {getattr(torch, name): kind for name, kind in (pair.split(":") for pair in _NAMED.split())}
 """What safetensors calls types of numbers."""
 
@@ -397,6 +400,8 @@ class SavingEngine:
             )
         if name := answer.get("name"):
             self.count += 1
+            wrote_s = answer["host_s"] + answer["disk_s"]
+            self._pause_s = max(self._pause_s, time.monotonic() - self._taken_s + RESTS * wrote_s)
             self._saved(Saved(name, order.about))
         if fault := answer.get("error"):
             now = time.monotonic()
