@@ -94,8 +94,8 @@ class HostBuffer:
         return tree, layout
 
     def _fit(self, layout: Layout, sources: list[Tensor]) -> None:
-        if layout.bytes > self._size or not self._size:
-            self._size = max(mmap.PAGESIZE, layout.bytes)
+        if layout.size_bytes > self._size or not self._size:
+            self._size = max(mmap.PAGESIZE, layout.size_bytes)
             self._unpin()
             if self.descriptor >= 0:
                 os.ftruncate(self.descriptor, self._size)
@@ -189,11 +189,11 @@ class Writer:
         except OSError as error:
             self._answers.put({"error": f"The process that writes checkpoints cannot be started: {error.strerror}."})
             return
-        try:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with suppress(OSError):  # it has just ended, and `_listen` tells that
             self._process.stdin.write(text.encode() + b"\n")
             self._process.stdin.flush()
-        except OSError:  # it has just ended, and `_listen` tells that
-            pass
 
     def carry_out(self, order: Order) -> None:
         """Carry out an order in this process."""
@@ -228,7 +228,7 @@ class Writer:
 
     @staticmethod
     def _listen(process: subprocess.Popen[bytes], answers: queue.SimpleQueue[dict[str, Any]]) -> None:
-        for line in process.stdout:
+        for line in process.stdout or ():
             answers.put(parse_json(line, CheckpointError, "This is no answer of a writer ({})."))
         code = process.wait()
         answers.put({"error": f"The process that writes checkpoints has ended (exit code {code}); it is started anew."})
@@ -376,16 +376,16 @@ class SavingEngine:
         if wait:
             buffer.wait()
         if buffer.is_copied:
-            self._begin(by_process=not wait or self._writer.runs)
+            self._begin(self._waiting, by_process=not wait or self._writer.runs)
 
-    def _begin(self, by_process: bool) -> None:
-        self._writing, self._waiting = self._waiting, None
+    def _begin(self, order: Order, by_process: bool) -> None:
+        self._writing, self._waiting = order, None
         self._number += 1
         # A lesson that ends before its first snapshot needs no process.
         if by_process and OTHERS_WRITE:
-            self._writer.order(self._writing)
+            self._writer.order(order)
         else:
-            self._writer.carry_out(self._writing)
+            self._writer.carry_out(order)
 
     def _heed(self, answer: Mapping[str, Any], order: Order) -> None:
         self.host_s += answer.get("host_s", 0.0)

@@ -45,7 +45,7 @@ class Layout(NamedTuple):
             yield name, begin, end
 
     @property
-    def bytes(self) -> int:
+    def size_bytes(self) -> int:
         """Bytes of all tensors."""
         return max((end for _, _, end in self.places()), default=0)
 
@@ -110,7 +110,7 @@ def write(
     summed = time.perf_counter()
     with write_whole(folder) as incomplete:
         with (incomplete / TENSORS).open("wb", buffering=0) as file:
-            for part in (memoryview(header), numbers[: layout.bytes]):
+            for part in (memoryview(header), numbers[: layout.size_bytes]):
                 while part:  # a raw write may take less than all
                     part = part[file.write(part) :]
         (incomplete / MANIFEST).write_bytes(manifest)
@@ -168,7 +168,7 @@ def verify(folder: Path) -> dict[str, Any]:
         layout = Layout(tuple((name, kind, tuple(shape)) for name, kind, shape, _ in content["tensors"]))
         sums = {name: crc for name, _, _, crc in content["tensors"]}
         header, path = layout.header(), folder / TENSORS
-        wanted = len(header) + layout.bytes
+        wanted = len(header) + layout.size_bytes
     if not path.is_file():
         raise CheckpointError(f"{folder} is incomplete: '{TENSORS}' is missing; use an older one.")
     if (found := path.stat().st_size) != wanted:

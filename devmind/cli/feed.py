@@ -110,7 +110,7 @@ def newest_actors(folder: Path) -> Callable[[tuple[str, ...]], Policy]:
             if mark != loaded["from"]:
                 loaded.update({"agent": Agent.from_pretrained(place).eval(), "from": mark})
                 loaded["standing"] = standing(loaded["agent"], read_results(place))
-        return loaded["agent"]  # type: ignore[no-any-return]
+        return loaded["agent"]
 
     newest()
 

@@ -7,6 +7,7 @@ that a work reads or writes (`--data`, a study's `--out`) must stand under the s
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Callable
@@ -57,7 +58,7 @@ class Cluster:
         how: dict[str, Any] = {"address": address} if address else {"address": "local", "num_cpus": cores()}
         if not address:
             how |= {"include_dashboard": False, "_node_ip_address": LOOPBACK}
-        ray.init(**how, runtime_env={"env_vars": environment}, log_to_driver=False, logging_level="error")
+        ray.init(**how, runtime_env={"env_vars": environment}, log_to_driver=False, logging_level=logging.ERROR)
         self.slots = int(ray.cluster_resources().get("CPU", 1))
 
     def put(self, value: Any) -> Any:

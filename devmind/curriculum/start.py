@@ -110,7 +110,8 @@ def fed_worlds(feed: FeedConfig) -> MakeWorld:
     """
     from devmind.feed.reader import Episodes, Source, world_in
 
-    source = Source(str(feed.place), *(Path(file) if file else None for file in (feed.token, feed.cert)))
+    token, cert = (Path(file) if file else None for file in (feed.token, feed.cert))
+    source = Source(str(feed.place), token, cert)
     world = feed.world or world_in(source)
     if not world:
         raise ConfigError(

@@ -21,10 +21,17 @@ from devmind.worlds.rules import Outcome, Rules, Struct, rules_of
 class Episode(Protocol):
     """T Moments: senses and effectors as arrays [T, ...], reward [T], and whether it ended by its own rules."""
 
-    senses: Mapping[str, np.ndarray]
-    effectors: Mapping[str, np.ndarray]
-    reward: np.ndarray
-    terminal: bool
+    @property
+    def senses(self) -> Mapping[str, np.ndarray]: ...
+
+    @property
+    def effectors(self) -> Mapping[str, np.ndarray]: ...
+
+    @property
+    def reward(self) -> np.ndarray: ...
+
+    @property
+    def terminal(self) -> bool: ...
 
     def __len__(self) -> int: ...
 
@@ -58,7 +65,7 @@ class FedRules:
         like: the rules of the same world here; its senses and effectors are expected.
     """
 
-    horizon = None
+    horizon: int | None = None
 
     def __init__(self, episodes: Episodes, like: Rules[Any]) -> None:
         self.episodes, self.name, self.level = episodes, like.name, like.level
@@ -141,8 +148,8 @@ class FedRules:
                 if array is None or array.shape[1:] != box.shape or (kind == "sense" and array.dtype != box.dtype):
                     came = "none in some Moments" if array is None else f"{array.dtype} {list(array.shape[1:])}"
                     raise WorldError(
-                        f"The world '{self.name}' has the {kind} '{name}' ({box.dtype} {list(box.shape)}); the feed "
-                        f"brings {came}."
+                        f"The world '{self.name}' has the {kind} '{name}' ({box.dtype} {list(box.shape or ())}); "
+                        f"the feed brings {came}."
                     )
 
 
@@ -154,7 +161,7 @@ def with_feed(
     def make(name: str, level: str, seeds: Any, n: int | None = None) -> Any:
         if name != world or np.asarray(seeds).max(initial=0) >= EXAM_SEEDS_FROM:
             return make_world(name, level, seeds, n)
-        made = VectorWorld(FedRules(open_episodes(name), rules_of(name, level)), len(seeds))
+        made: VectorWorld[Any] = VectorWorld(FedRules(open_episodes(name), rules_of(name, level)), len(seeds))
         made.begin(seeds)
         return made
 

@@ -36,7 +36,6 @@ RUNS: Mapping[str, tuple[list[str], list[str]]] = {
     "memory_search": ([], [r"\| devmind float32 \|.*\| 1.000 \|", r"\| faiss flat \|.*\| 1.000 \|"]),
     "saving": ([], [r"\| devmind \| \d+ \(\d+\) \| \d+\.\d\d \|", r"[1-9]\d* checkpoints in \d+ s: \d\.\d+ of"]),
     "planning": ([], [r"cold, median", r"batch 64 +[\d.]+ +[\d.]+ +[\d.]+", r"ours, .* above unet, 5 steps"]),
-    "connect4_curve": ([], [r"\n +0 +0.00 ", r"\n +1 +0.\d\d ", r"minimax depth \d+ +[01].\d+"]),
     "live": ([], [r"[1-9]\d* ticks in 3 s", r"the whole loop's work, ms: \{'p50'", r"[1-9]\d* messages to the viewer"]),
     "sizes": ([], [r"planning/criticise: seconds a step [\d.e-]+"]),
     "first_word": ([], [r"\| solve, no such puzzle \| \d+\.\d\d \|"]),
