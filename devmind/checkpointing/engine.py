@@ -42,7 +42,7 @@ _NAMED = (
     "bool:BOOL uint8:U8 int8:I8 float8_e4m3fn:F8_E4M3 float8_e5m2:F8_E5M2 int16:I16 uint16:U16 float16:F16 "
     "bfloat16:BF16 int32:I32 uint32:U32 float32:F32 float64:F64 int64:I64 uint64:U64 complex64:C64"
 )
-RESTS = 16
+RESTS = 4
 """Saving continuously, the disk rests for so many times as long as it wrote. While it writes, a loop on all cores has
 less than half of its speed on two cores of a virtual machine, whatever the priority of the writer (docs/log.md)."""
 KINDS = {getattr(torch, name): kind for name, kind in (pair.split(":") for pair in _NAMED.split())}
@@ -95,7 +95,7 @@ class HostBuffer:
 
     def _fit(self, layout: Layout, sources: list[Tensor]) -> None:
         if layout.size_bytes > self._size or not self._size:
-            self._size = max(mmap.PAGESIZE, layout.size_bytes)
+            self._size = max(1, -(-layout.size_bytes // mmap.PAGESIZE)) * mmap.PAGESIZE
             self._unpin()
             if self.descriptor >= 0:
                 os.ftruncate(self.descriptor, self._size)

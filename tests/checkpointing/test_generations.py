@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
 import os
 import shutil
 from collections import OrderedDict
@@ -99,6 +100,21 @@ def test_save_and_load_preserve_every_kind_of_value(tmp_path: Path) -> None:
         "0": {0: torch.ones(1)},
     }
     assert same(load(save(tmp_path / "b", state)), state)
+
+
+@pytest.mark.parametrize("n", [1, 4096, 5000])
+def test_numbers_are_written_past_the_cache_or_through_it(tmp_path: Path, n: int) -> None:
+    """Those that do not fill whole blocks of memory, and file systems that refuse, get the same bytes."""
+    layout = generations.Layout((("a", "U8", (n,)),))
+    given = np.random.default_rng(n).integers(0, 256, 2 * 4096, np.uint8)
+    blocks = memoryview(mmap.mmap(-1, len(given)))
+    blocks[:] = given.data
+    odd = memoryview(bytearray(given.tobytes()))[:n]
+    for name, numbers in (("whole", blocks), ("odd", odd)):
+        generations.write(tmp_path / name, {}, {}, layout, numbers)
+        written = (tmp_path / name / generations.TENSORS).read_bytes()
+        assert written == layout.header() + given[:n].tobytes()
+    assert len(layout.header()) % generations.BLOCK == 0
 
 
 def test_subclasses_load_as_their_base_type() -> None:
