@@ -274,7 +274,9 @@ class SavingEngine:
         failed: Callable[[str], None] = lambda sentence: None,
         checked: str = "state/agent/",
     ) -> None:
-        self.shelf, self.backup, self.every, self.checked = Path(shelf), backup, every, checked
+        # The writer may have been started in another working folder.
+        self.shelf, self.backup = Path(shelf).absolute(), backup and Path(backup).absolute()
+        self.every, self.checked = every, checked
         self._saved, self._failed = saved, failed
         self.count = self.skipped = 0
         self.stalled_s = self.host_s = self.disk_s = 0.0

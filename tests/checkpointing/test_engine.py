@@ -83,6 +83,19 @@ def test_snapshot_is_of_its_moment_and_the_two_newest_stay_in_both_places(tmp_pa
     assert SavingEngine(tmp_path / "shelf", Every())._number == 4
 
 
+def test_relative_shelf_is_where_learning_is_not_where_the_writer_began(
+    tmp_path: Path, own_writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: the writer is kept from lesson to lesson, and wrote into the working folder that it was started in."""
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        with SavingEngine(Path("shelf"), Every(), checked=SOME) as engine:
+            take(engine, 1, 10)
+        assert own_writer.runs
+        assert (tmp_path / folder / "shelf" / name_of(1)).is_dir()
+
+
 def test_newest_snapshot_replaces_the_one_that_waits_for_a_slow_backup(tmp_path: Path, own_writer: Writer) -> None:
     told: list[int] = []
     engine = SavingEngine(
