@@ -86,7 +86,7 @@ def test_snapshot_is_of_its_moment_and_the_two_newest_stay_in_both_places(tmp_pa
 def test_relative_shelf_is_where_learning_is_not_where_the_writer_began(
     tmp_path: Path, own_writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Regression: the writer is kept from lesson to lesson, and wrote into the working folder that it was started in."""
+    """Regression: the writer is kept from lesson to lesson, and wrote into the folder that it was started in."""
     for folder in ("first", "second"):
         (tmp_path / folder).mkdir()
         monkeypatch.chdir(tmp_path / folder)
