@@ -12,8 +12,6 @@ from devmind.checkpointing import generations
 from devmind.checkpointing.lock import lock_folder
 from devmind.cli import house, show
 from devmind.cli.paths import existing
-from devmind.config import load
-from devmind.curriculum.finished import shelves
 from devmind.errors import CheckpointError, ConfigError
 
 app = house.group("Look at what a run saved inside its lessons, check it, and go back to any step.")
@@ -90,6 +88,9 @@ def prune(
 
 def _shelves(run: Path) -> list[Path]:
     """The folders in which a run's checkpoints and their backups lie."""
+    from devmind.config import load
+    from devmind.curriculum.finished import shelves
+
     existing(run, "RUN")
     settings = run / "config.yaml"
     backup: dict[str, Any] = {} if not settings.is_file() else {"config": load(str(settings))}

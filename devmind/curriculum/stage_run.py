@@ -80,6 +80,11 @@ class Outcome:
         return all(item.verdict.passed for item in self.examined if item.stage == stage), passed
 
 
+def note_sources(agent: Agent, lesson: Lesson) -> None:
+    """Add what the lesson learns from to the agent's `trained_on`."""
+    agent.config.trained_on = list(dict.fromkeys([*agent.config.trained_on, *lesson.learns_from]))
+
+
 class StageRun:
     """Begins or continues the run of `stage` in the folder `out`.
 
@@ -172,7 +177,7 @@ class StageRun:
                 self.stage.name, lessons, self._earlier(agent), self.context, self.journal, newest["attempt"]
             )
             for lesson in lessons[: number + 1]:
-                agent.config.trained_on = list(dict.fromkeys([*agent.config.trained_on, *lesson.learns_from]))
+                note_sources(agent, lesson)
             if saved:
                 agent.load_state_dict(saved["agent"])
             if saved is None or saved["update"] < step:
@@ -306,7 +311,7 @@ class StageRun:
         if saved:
             agent.load_state_dict(saved["agent"])
         for number, lesson in enumerate(lessons):
-            agent.config.trained_on = list(dict.fromkeys([*agent.config.trained_on, *lesson.learns_from]))
+            note_sources(agent, lesson)
             if lesson.name in done:
                 continue
             resume = saved if saved and saved["lesson"] == lesson.name else None

@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -71,7 +71,7 @@ class LessonResult:
     rehearsals: int
     rehearsal_share: float
     trained: dict[str, int]
-    busy: dict[str, float]
+    busy: dict[str, float] = field(default_factory=dict)
 
 
 class LessonModule(LightningModule):

@@ -21,7 +21,7 @@ from devmind.errors import DevmindError, nearest
 GROUPS = (
     "demo",
     *("stage", "session", "sensors", "study", "report", "config", "plugins", "data"),
-    *("doctor", "new", "hello", "live", "watch", "teach", "name", "memory"),
+    *("doctor", "new", "hello", "live", "watch", "teach", "name", "memory", "checkpoint", "feed"),
 )
 
 

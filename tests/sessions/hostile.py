@@ -372,7 +372,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     "devmind.agent.saving": ("agent config", "agent weights", "agent checksums"),
     "devmind.agent.vocabulary": ("vocabulary",),
     "devmind.checkpointing.generations": ("saved",),
-    "devmind.checkpointing.folders": ("saved",),
     "devmind.checkpointing.milestones": ("saved",),
     "devmind.config": ("yaml", "study"),
     "devmind.curriculum.journal": ("journal",),
@@ -401,7 +400,8 @@ DOORS: dict[str, tuple[str, ...]] = {
 """Module that opens files or parses texts -> the readers above that attack it."""
 OWN = frozenset(
     {
-        "devmind.algorithms.diffusion.pipeline", "devmind.cli.doctor", "devmind.cli.here", "devmind.cli.stage",
+        "devmind.algorithms.diffusion.pipeline", "devmind.checkpointing.engine", "devmind.checkpointing.writer",
+        "devmind.curriculum.ranks", "devmind.cli.doctor", "devmind.cli.here", "devmind.cli.stage",
         "devmind.curriculum.ablation", "devmind.curriculum.childhood", "devmind.curriculum.sleep",
         "devmind.curriculum.study.gathering", "devmind.curriculum.study.run", "devmind.datasets.arrange",
         "devmind.datasets.fetch", "devmind.live.demonstration", "devmind.live.learning.learner", "devmind.raised",
