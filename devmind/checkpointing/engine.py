@@ -42,9 +42,9 @@ _NAMED = (
     "bool:BOOL uint8:U8 int8:I8 float8_e4m3fn:F8_E4M3 float8_e5m2:F8_E5M2 int16:I16 uint16:U16 float16:F16 "
     "bfloat16:BF16 int32:I32 uint32:U32 float32:F32 float64:F64 int64:I64 uint64:U64 complex64:C64"
 )
-RESTS = 4
-"""Saving continuously, the disk rests for so many times as long as it wrote. While it writes, a loop on all cores has
-less than half of its speed on two cores of a virtual machine, whatever the priority of the writer (docs/log.md)."""
+RESTS = 8
+"""Saving continuously, the disk rests for so many times as long as it wrote: of a loop on all cores 0.93 of its speed is
+left on two cores of a virtual machine (docs/log.md, 2026-11-29)."""
 KINDS = {getattr(torch, name): kind for name, kind in (pair.split(":") for pair in _NAMED.split())}
 """What safetensors calls types of numbers."""
 
