@@ -43,8 +43,8 @@ _NAMED = (
     "bfloat16:BF16 int32:I32 uint32:U32 float32:F32 float64:F64 int64:I64 uint64:U64 complex64:C64"
 )
 RESTS = 8
-"""Saving continuously, the disk rests for so many times as long as it wrote: of a loop on all cores 0.93 of its speed is
-left on two cores of a virtual machine (docs/log.md, 2026-11-29)."""
+"""Saving continuously, the disk rests for so many times as long as it wrote: that leaves 0.93 of its speed to a loop on
+both cores of a virtual machine (docs/log.md, 2026-11-29)."""
 KINDS = {getattr(torch, name): kind for name, kind in (pair.split(":") for pair in _NAMED.split())}
 """What safetensors calls types of numbers."""
 
