@@ -76,6 +76,7 @@ class JournalView:
         self.lessons: dict[str, LessonCurves] = {}
         self.scores: dict[str, dict[str, Any]] = {}
         self.state, self._says = "begun", "making the agent"
+        self._unsaved = ""
         self.saved_s: float | None = None
         self._is_first_look = True
         self._last_event_s = time.monotonic()
@@ -98,7 +99,7 @@ class JournalView:
         States: begun, teaching, examining, passed, failed (a gate was), stopped, broken (by a fault), quiet.
         """
         silent_s = time.monotonic() - self._last_event_s
-        state, says = self.state, self._says
+        state, says = self.state, f"{self._says}; {self._unsaved}" if self._unsaved else self._says
         if state in ("begun", "teaching", "examining") and silent_s > QUIET_S:
             state, says = "quiet", f"no news for {duration(silent_s)}: a long exam, or it was killed ({says})"
         return {
@@ -145,7 +146,10 @@ class JournalView:
         self.lessons.setdefault(event["lesson"], LessonCurves()).status = event["status"]
 
     def _on_checkpoint(self, _: Mapping[str, Any]) -> None:
-        self.saved_s = self._last_event_s
+        self.saved_s, self._unsaved = self._last_event_s, ""
+
+    def _on_checkpoint_failed(self, event: Mapping[str, Any]) -> None:
+        self._unsaved = event["fault"]
 
     def _on_glimpse(self, event: Mapping[str, Any]) -> None:
         self._take_scores(event, f"after {event['lesson']}")

@@ -187,6 +187,15 @@ def test_age_of_the_last_checkpoint_is_shown(journal: Journal, tmp_path: Path) -
     assert 0 <= told(watching)["saved_age_s"] < 60
 
 
+def test_fault_of_saving_is_shown_until_a_checkpoint_is_saved(journal: Journal, tmp_path: Path) -> None:
+    watching = Watching(tmp_path, Page())
+    progress(journal, "watch", 1, loss=1.0)
+    journal.write("checkpoint_failed", lesson="watch", fault="Cannot write here: the disk is full.")
+    assert told(watching)["says"].endswith("; Cannot write here: the disk is full.")
+    journal.write("checkpoint", lesson="watch", step=2, name="gen-00000002")
+    assert "full" not in told(watching)["says"]
+
+
 def test_last_written_stage_of_a_curriculum_is_shown(tmp_path: Path) -> None:
     long_ago = time.time() - 60
     for name, step in (("first", 7), ("second", 8)):
