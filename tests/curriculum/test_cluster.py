@@ -35,7 +35,10 @@ def address() -> Iterator[str]:
     from ray.cluster_utils import Cluster as LocalCluster
 
     nodes = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "include_dashboard": False, "object_store_memory": 80 << 20}
-    cluster = LocalCluster(initialize_head=True, head_node_args=nodes)
+    try:
+        cluster = LocalCluster(initialize_head=True, head_node_args=nodes)
+    except Exception:  # Ray gives a node 30 s to begin, which a busy machine may take
+        cluster = LocalCluster(initialize_head=True, head_node_args=nodes)
     cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1", object_store_memory=80 << 20)
     yield cluster.address
     ray.shutdown()
