@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -99,6 +100,8 @@ def joined(devices: int, folder: Path) -> Iterator[None]:
             one.terminate()
         for one in begun:
             one.wait()
+        if begun:
+            shutil.rmtree(Path(os.environ[STORE]).parent, ignore_errors=True)
         for name in set(os.environ) - set(before):
             del os.environ[name]
 

@@ -164,6 +164,11 @@ class StageRun:
         lessons, begun = list(self.stage.lessons(self.context)), self.journal.last("plan")
         if newest is None or begun is None:
             raise CheckpointError(f"The run in {at} has no checkpoint that is whole; continue it, or begin anew.")
+        if newest.get("ranks", 1) > 1:
+            raise ConfigError(
+                f"The lesson '{newest['lesson']}' was taught by {newest['ranks']} processes, so one alone would make "
+                "other steps; continue the run for its agent."
+            )
         number = [lesson.name for lesson in lessons].index(newest["lesson"])
         if step > newest["steps"] or (since is None and (number or newest["attempt"])):
             raise ConfigError(

@@ -356,6 +356,7 @@ class LessonRun(Stoppable):
             "steps": self.module.learner.steps,
             "updates": updates,
             "seed": self.context.seed,
+            "ranks": ranks.world() if self.shared else 1,
             "time": round(time.time(), 3),
             "versions": (self.pinned or {}).get("versions"),
         }

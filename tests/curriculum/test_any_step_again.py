@@ -13,6 +13,7 @@ from devmind.agent.agent import Agent
 from devmind.checkpointing import engine, writer
 from devmind.checkpointing.generations import load, on_shelf, read_manifest
 from devmind.cli import app
+from devmind.curriculum import stage_run
 from devmind.curriculum.stage_run import replay
 from devmind.errors import CheckpointError, ConfigError
 from tests.curriculum.test_run_identity import hurry, run
@@ -66,6 +67,15 @@ def test_step_is_made_again_from_the_newest_checkpoint_before_it(whole, every_st
     for step in (1, 5):
         with pytest.raises(ConfigError, match=rf"Step {step} of the lesson 'two' cannot be made again .* to 4"):
             replay(whole, step, tmp_path / "none")
+
+
+def test_lesson_of_several_processes_is_not_made_again_by_one(whole, tmp_path, monkeypatch):
+    """Regression: it took one process's batches, and gave another agent without a word."""
+    monkeypatch.setattr(
+        stage_run, "read_manifest", lambda path: {"about": {**read_manifest(path)["about"], "ranks": 2}}
+    )
+    with pytest.raises(ConfigError, match="was taught by 2 processes"):
+        replay(whole, 3, tmp_path / "three")
 
 
 def test_first_lesson_is_made_again_from_its_beginning(whole, every_step, tmp_path):
