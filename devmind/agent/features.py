@@ -63,8 +63,9 @@ def mel_power(sound: Tensor, n_fft: int = 512, hop: int = 160, n_mels: int = 64)
     """Power mel spectrogram of float32 sound [..., S] as [..., S // hop + 1, n_mels]; frames are centred."""
     bank, window = _filters(n_fft, n_mels, sound.device)
     frames = F.pad(sound, (n_fft // 2, n_fft // 2)).unfold(-1, n_fft, hop)
-    spectrum = torch.fft.rfft(frames * window)
-    return (spectrum.real.square() + spectrum.imag.square()) @ bank
+    spectrum = torch.fft.rfft(frames * window.to(frames.dtype))
+    power = spectrum.real.square() + spectrum.imag.square()
+    return power @ bank.to(power.dtype)
 
 
 def log_mel(sound: Tensor, n_fft: int = 512, hop: int = 160, n_mels: int = 64) -> Tensor:

@@ -113,7 +113,7 @@ def _place(update: int, steps: int) -> int:
 
 def _seconds(learner: Learner, context: Context, batches: Batches, first: int) -> list[float]:
     """Seconds of each batch from `first` on, including the wait for it, without the first of each run."""
-    clock, module = _Clock(context.device), LessonModule(learner, batches, first)
+    clock, module = _Clock(context.device), LessonModule(learner, batches, first, None, context.config.precision)
     fit(module, TimedBatches(batches, Stopwatch()), context, [clock], len(batches) - first, [])
     if clock.stopped_by:
         raise Interrupted(clock.stopped_by)

@@ -11,7 +11,7 @@ import signal
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,7 @@ from devmind.curriculum import ranks
 from devmind.curriculum.finished import shelves
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import pinned_settings
+from devmind.curriculum.precision import DOUBLE, InDouble
 from devmind.curriculum.progress import LessonProgress, say
 from devmind.curriculum.rehearsal import Mixed, Rehearsal, mix_rehearsal
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed
@@ -82,9 +83,17 @@ class LessonModule(LightningModule):
     """
 
     def __init__(
-        self, learner: Learner, batches: Batches, updates: int = 0, state: Mapping[str, Any] | None = None
+        self,
+        learner: Learner,
+        batches: Batches,
+        updates: int = 0,
+        state: Mapping[str, Any] | None = None,
+        precision: str = "32-true",
     ) -> None:
         super().__init__()
+        # Lightning's own 64-true would change torch's default type, also for the threads that make batches.
+        self.is_double = precision == DOUBLE
+        self.computing = ExitStack()
         self.automatic_optimization = False
         # As a part of this module, the agent moves to the device and to training mode.
         self.learner, self.agent = learner, learner.agent
@@ -106,6 +115,9 @@ class LessonModule(LightningModule):
         if isinstance(self.trainer.strategy, DDPStrategy):
             self.learner.backward = self.manual_backward
         self.learner.begin(self.updates)
+        if self.is_double:  # what `begin` made too
+            self.agent.double()
+            self.computing.enter_context(InDouble())
         if self._state is not None:
             self.learner.load_state_dict(self._state)
 
@@ -228,7 +240,7 @@ class LessonRun(Stoppable):
         if resume:
             self.module = self._resumed(resume, learner, batches)
         else:
-            self.module = LessonModule(learner, batches)
+            self.module = LessonModule(learner, batches, precision=context.config.precision)
             if isinstance(batches, Mixed):
                 for other in {id(one.learner): one.learner for one in rehearsal}.values():
                     other.remember()
@@ -241,8 +253,11 @@ class LessonRun(Stoppable):
 
     def _resumed(self, resume: Mapping[str, Any], learner: Learner, batches: Batches) -> LessonModule:
         """Restore the position `resume`: the agent, all learners, the batches and the time spent."""
+        precision = self.context.config.precision
+        module = LessonModule(learner, batches, int(resume["updates"]), resume["learner"], precision)
+        if module.is_double:  # else what was saved would be rounded
+            learner.agent.double()
         learner.agent.load_state_dict(resume["agent"])
-        module = LessonModule(learner, batches, int(resume["updates"]), resume["learner"])
         batches.load_state_dict({"update": module.updates})
         for one, state in zip(self.rehearsal, resume["rehearsed"], strict=True):
             one.learner.load_state_dict(state)
@@ -452,7 +467,7 @@ def fit(
             limit_train_batches=updates,
             logger=loggers,
             callbacks=callbacks,
-            precision=context.config.precision,
+            precision="32-true" if module.is_double else context.config.precision,
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
@@ -466,6 +481,9 @@ def fit(
             raise KeyboardInterrupt from end
         finally:
             data.close()
+            module.computing.close()
+            if module.is_double:
+                module.agent.float()
     place(module.agent, device)  # Lightning moves its module back to the CPU
 
 
