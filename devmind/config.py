@@ -98,7 +98,11 @@ class RunConfig(Section):
     size: Size = Field("nursery", description="size of the agent; width, depth and budgets follow from it")
     seed: int = Field(0, ge=0, description="root of every random number")
     device: str = Field("auto", description="'auto', 'cpu', or a torch device")
-    precision: Literal["32-true", "64-true", "bf16-mixed"] = Field("32-true", description="of lessons: as Lightning names it")
+    precision: Literal["32-true", "64-true", "bf16-mixed"] = Field(
+        "32-true",
+        description="of lessons: `bf16-mixed` halves bytes on a GPU; `64-true` takes 2.4 to 3.4 times the CPU seconds a "
+        "step; files and exams stay float32",
+    )
     threads: int | None = Field(
         None,
         ge=1,

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place, trainer_device
+from devmind.agent.precision import DOUBLE, InDouble
 from devmind.checkpointing import generations
 from devmind.checkpointing.engine import Every, Saved, SavingEngine
 from devmind.checkpointing.lock import lock_folder
@@ -31,7 +32,6 @@ from devmind.curriculum import ranks
 from devmind.curriculum.finished import shelves
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import pinned_settings
-from devmind.curriculum.precision import DOUBLE, InDouble
 from devmind.curriculum.progress import LessonProgress, say
 from devmind.curriculum.rehearsal import Mixed, Rehearsal, mix_rehearsal
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
+from devmind.agent.precision import InDouble
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.precision import InDouble
 from devmind.curriculum.teaching import position, teach
 from devmind.learners.gradient import GradientLearner, gradient_lesson
 from devmind.testing import tiny_agent, tiny_context
