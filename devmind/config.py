@@ -100,8 +100,8 @@ class RunConfig(Section):
     device: str = Field("auto", description="'auto', 'cpu', or a torch device")
     precision: Literal["32-true", "64-true", "bf16-mixed"] = Field(
         "32-true",
-        description="of lessons: `bf16-mixed` halves bytes on a GPU; `64-true` takes 2.4 to 3.4 times the CPU seconds a "
-        "step; files and exams stay float32",
+        description="of lessons: `bf16-mixed` halves bytes on a GPU; `64-true` takes 2.4 to 3.4 times the CPU seconds "
+        "a step; files and exams stay float32",
     )
     threads: int | None = Field(
         None,
