@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from devmind.agent.agent import Agent
+    from devmind.worlds.fed import Fed
 
 
 def names_in(what: str, given: Sequence[str]) -> tuple[str, ...]:
@@ -51,6 +52,7 @@ class Context:
         data: folder of labelled recordings, or None.
         sessions: recorded sessions given with `--experience`.
         make_world: `devmind.worlds.make(name, level, seeds)`, or its replacement in a live room.
+        fed: what other processes push (`--experience feed:PLACE`), or None; `make_world` gives its world too.
         rows_share: the share of a batch's rows; below 1 if a lesson is only rehearsed.
         one_in: an exam has one in so many of its episodes.
     """
@@ -64,6 +66,7 @@ class Context:
     sessions: tuple[Path, ...] = ()
     rows_share: float = 1.0
     one_in: int = 1
+    fed: Fed | None = None
 
     def rows(self, n: int) -> int:
         """The rows of a batch of `n` rows in this context, at least one; a rehearsal has fewer than the lesson."""

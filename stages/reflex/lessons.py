@@ -104,7 +104,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             rows=16,
             learning_rate=1e-3,
             minutes=2.0,
-            prefetch=True,
+            prefetch=not foresee.is_watched(context),
             learns_from=WITHOUT,
             rehearsed=False,  # `together` trains prediction too
         ),
