@@ -57,8 +57,8 @@ def step_on_disk(run: Path) -> int:
     return int(read_manifest(found[0])["about"]["step"]) if found else 0
 
 
-def play(folder: Path, episodes: int) -> dict[str, list[list[float]]]:
-    """Trade, learn and kill; gives the rows of the simulator and what was killed when."""
+def play(folder: Path, episodes: int, until: float = float("inf")) -> dict[str, list[list[float]]]:
+    """Trade, learn and kill, at most until this step is on the disk; gives the simulator's rows and the kills."""
     run, spool, table = folder / "run", folder / "spool", folder / "worth.csv"
     begin(run)
     this, kills = [sys.executable, str(Path(__file__))], []
@@ -70,7 +70,7 @@ def play(folder: Path, episodes: int) -> dict[str, list[list[float]]]:
     )
     lesson = None
     try:
-        while market.poll() is None:
+        while market.poll() is None and step_on_disk(run) < until:
             if lesson is None and table.exists():
                 lesson = subprocess.Popen([*this, "--learn", str(run), str(spool)])
             if lesson is not None and len(kills) < len(KILLS) and step_on_disk(run) >= KILLS[len(kills)]:
@@ -137,14 +137,16 @@ def draw(found: dict[str, list[list[float]]]) -> str:
             dash = ' stroke-dasharray="5 3"' if is_feed else ""
             parts.append(f'<path d="M{x} {top}v{height}" stroke="#d02020"{dash}/>')
             if number == 0:
-                what = "feed" if is_feed else f"lesson, step {step:.0f}"
+                what = "feed" if is_feed else f"step {step:.0f}"
                 parts.append(f'<text x="{x}" y="{top + height + 14}" text-anchor="middle" fill="#d02020">{what}</text>')
         for name, curve in {**curves, "cash": [(0.0, 0.0), (end_s, 0.0)]}.items():
             points = " ".join(place(*point) for point in curve)
             parts.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[name]}" stroke-width="1.5"/>')
     for at, (name, label) in enumerate(NAMES.items()):
         parts.append(f'<text x="{50 + 185 * at}" y="462" fill="{COLOURS[name]}">{label}</text>')
-    parts.append(f'<text x="740" y="446" text-anchor="end">{end_s:.0f} s; killed by SIGKILL where red</text></svg>\n')
+    parts.append(
+        f'<text x="740" y="446" text-anchor="end">{end_s:.0f} s; red: the lesson is killed at this step; dashed: the feed</text></svg>\n'
+    )
     return "".join(parts)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +30,15 @@ from devmind.testing import tiny_agent
 from devmind.worlds.market import SEEN, TICKS, MarketRules
 from stages.planning import parts
 from stages.planning.trade import lesson
+from stages.reflex import parts as reflex_parts
 from stages.reflex.foresee import lesson as foresee
 from stages.reflex.lessons import lessons as reflex_lessons
-from tests.feed.conftest import Serve, client
+from tests.feed.conftest import Serve, client, stored
 
 DOCS = Path(__file__).parents[2] / "docs"
 RULES = MarketRules("shocks")
+STEPS = 160
+"""Of the lesson that watches a camera; half of its batches are the nursery's."""
 
 
 def docs_script(name: str) -> Any:
@@ -75,9 +80,9 @@ def trader() -> Agent:
 def trade_learner(context: Context) -> tuple[Learner, Any]:
     one, agent = lesson.lesson(context), trader()
     learner = one.make_learner(agent, context)
-    learner.steps = 6
+    learner.steps = 4
     learner.begin(0)
-    return learner, one.make_batches(agent, context, 6)
+    return learner, one.make_batches(agent, context, 4)
 
 
 def test_paths_of_a_feed_are_the_markets_whoever_traded(serve: Serve, tmp_path: Path) -> None:
@@ -119,17 +124,17 @@ def test_killed_trade_lesson_goes_on_bit_for_bit_while_the_spool_grows(serve: Se
     push_market(server, range(12))
     rows = "lessons.trade.batch=4"
     learner, batches = trade_learner(fed_context(tmp_path, rows))
-    for step in range(6):
+    for step in range(4):
         learner.update(batches.make(step), step)
     first, batches = trade_learner(fed_context(tmp_path, rows))
-    for step in range(3):
+    for step in range(2):
         first.update(batches.make(step), step)
     saved = {name: x.clone() for name, x in first.agent.state_dict().items()}, first.state_dict()
     push_market(server, range(12, 15), name="two")
     again, batches = trade_learner(fed_context(tmp_path, rows))
     again.agent.load_state_dict(saved[0])
     again.load_state_dict(saved[1])
-    for step in range(3, 6):
+    for step in range(2, 4):
         again.update(batches.make(step), step)
     assert not torch.equal(learner.agent.state_dict()["heads.trade.lasting"], saved[0]["heads.trade.lasting"])
     for (name, one), other in zip(learner.agent.state_dict().items(), again.agent.state_dict().values(), strict=True):
@@ -206,3 +211,70 @@ def test_the_picture_is_drawn_from_its_table(tmp_path: Path) -> None:
         for number in re.findall(r"[+-]\d+\.\d+", line):
             assert number in page, f"the page does not say: {line}"
     assert len([kill for kill in table["kills"] if not kill[1]]) >= 3
+
+
+def film(path: Path) -> Path:
+    """A bright square that swings over a grey wall, 30 frames a second."""
+    import cv2
+
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"mp4v"), 30, (160, 120))
+    for at in range(1800):
+        frame = np.full((120, 160, 3), 70, np.uint8)
+        x = int(70 + 45 * np.sin(at / 6))
+        frame[45:75, x - 15 : x + 15] = 230
+        writer.write(frame)
+    writer.release()
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_camera_of_another_process_teaches_to_foresee(serve: Serve, tmp_path: Path) -> None:
+    server = serve()
+    command = [sys.executable, str(DOCS / "feed_webcam.py"), f"127.0.0.1:{server.port}", str(server.token_file), "300"]
+    with subprocess.Popen([*command, str(film(tmp_path / "film.mp4")), "30"]) as camera:
+        context = fed_context(tmp_path, "feed.world=room", "lessons.watch.learning_rate=1e-2")
+        watch = next(one for one in reflex_lessons(context) if one.name == "watch")
+        torch.manual_seed(0)
+        agent = tiny_agent()
+        reflex_parts.admit(agent)
+        agent.config.stages = ["reflex"]
+        learner, batches = watch.make_learner(agent, context), watch.make_batches(agent, context, STEPS)
+        learner.steps = STEPS
+        learner.begin(0)
+        later = [foresee.session_rows(context, update * foresee.FED_AGAIN, 16) for update in (11, 12)]
+
+        def error() -> float:
+            """Relative to predicting no change, on episodes after those of the lesson."""
+            with torch.no_grad():
+                return float(np.mean([float(prediction_loss(agent, batch)[1]["next_sight"]) for batch in later]))
+
+        untaught = error()
+        for step in range(STEPS):
+            learner.update(batches.make(step), step)
+        taught = error()
+        camera.kill()
+    print(untaught, taught)
+    assert untaught > 0.9
+    assert taught < 0.85
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_market_goes_on_while_lesson_and_feed_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    market = docs_script("market")
+    monkeypatch.setattr(market, "KILLS", (1, 2, 3, 4, 5))
+    found = market.play(tmp_path, 1000, until=7)
+    steps = [step for _, _, step in found["kills"]]
+    assert [bool(is_feed) for _, is_feed, _ in found["kills"]] == [False, False, True, False, False]
+    assert steps == sorted(steps)
+    assert found["steps"][0][0] >= 7, "what was on the disk was gone on from"
+    answered = [(at_s, count) for at_s, _, count, *_ in found["rows"]]
+    feed_killed_s = found["kills"][2][0]
+    assert sum(count for at_s, count in answered if at_s < feed_killed_s) > 0
+    assert sum(count for at_s, count in answered if at_s > feed_killed_s) > 0
+    numbers = [round(10 * one.moment.time_s) for _, one in stored(tmp_path / "spool") if one.env == 0]
+    assert len(numbers) > TICKS
+    assert numbers == [at % (TICKS + 1) for at in range(len(numbers))], (
+        "each tick once and in order, over the feed's kill"
+    )
