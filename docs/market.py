@@ -144,9 +144,8 @@ def draw(found: dict[str, list[list[float]]]) -> str:
             parts.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[name]}" stroke-width="1.5"/>')
     for at, (name, label) in enumerate(NAMES.items()):
         parts.append(f'<text x="{50 + 185 * at}" y="462" fill="{COLOURS[name]}">{label}</text>')
-    parts.append(
-        f'<text x="740" y="446" text-anchor="end">{end_s:.0f} s; red: the lesson is killed at this step; dashed: the feed</text></svg>\n'
-    )
+    told = f"{end_s:.0f} s; red: the lesson is killed at this step; dashed: the feed"
+    parts.append(f'<text x="740" y="446" text-anchor="end">{told}</text></svg>\n')
     return "".join(parts)
 
 
