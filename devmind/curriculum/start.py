@@ -22,7 +22,7 @@ from devmind.curriculum.progress import say
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import ConfigError, PluginError, nearest
 from devmind.raised import SIZE, most_raised
-from devmind.worlds.fed import Fed, with_feed
+from devmind.worlds.fed import FedWorld, with_feed
 
 TEXT = "text"
 """The sense of pages of text."""
@@ -98,10 +98,10 @@ def make_context(config: RunConfig, out: Path, data: Path | None, sessions: tupl
     fed = None if config.feed.place is None else open_feed(config.feed)
     make = with_feed(worlds.make, fed) if fed else worlds.make
     folder = Path(data) if data else None
-    return Context(config, config.seed, device, Path(out), make, folder, tuple(sessions), fed=fed)
+    return Context(config, config.seed, device, Path(out), make, folder, tuple(sessions), feed=fed)
 
 
-def open_feed(feed: FeedConfig) -> Fed:
+def open_feed(feed: FeedConfig) -> FedWorld:
     """What a feed brings of one world.
 
     Raises:
@@ -118,7 +118,7 @@ def open_feed(feed: FeedConfig) -> Fed:
             f"The feed '{feed.place}' does not say whose experience it is; say it: --set feed.world=NAME (one of "
             "'devmind plugins show', or 'room')."
         )
-    return Fed(world, lambda: Episodes(source, world, warnings.warn))
+    return FedWorld(world, lambda: Episodes(source, world, warnings.warn))
 
 
 def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Path) -> tuple[Agent, Path | None, bool]:

@@ -2,8 +2,8 @@
 
 Lessons that learn from others' actions (Q-learning) practise in it as in any world, as long as they do what was done
 (`FedRules.done`). The state is the number of an episode and a tick, so a saved lesson goes on exactly where it was.
-Lessons that need no actions of their own ask for episodes by number (`Fed.episodes`); their cursor is the number of
-their batch.
+Lessons that need no actions of their own ask for episodes by number (`FedWorld.episodes`); their cursor is the number
+of their batch.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ ROOM = "room"
 """What a producer calls the world of a real camera or microphone."""
 
 
-class Fed:
+class FedWorld:
     """What a feed brings to the lessons of a run.
 
     Args:
@@ -202,7 +202,7 @@ class Fed:
         return found
 
 
-def with_feed(make_world: Callable[..., Any], fed: Fed) -> Callable[..., Any]:
+def with_feed(make_world: Callable[..., Any], fed: FedWorld) -> Callable[..., Any]:
     """`make_world` whose lessons' worlds of the fed name are what the feed brings; exams stay in the world itself."""
 
     def make(name: str, level: str, seeds: Any, n: int | None = None) -> Any:

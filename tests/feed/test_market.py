@@ -96,9 +96,9 @@ def test_paths_of_a_feed_are_the_markets_whoever_traded(serve: Serve, tmp_path: 
     assert batch["fee"].tolist() == pytest.approx([0.001] * 8)
     assert set(lesson.loss(trader(), batch)[1]) == {"market"}
     # The next batch begins a quarter further on; going back reads again from the first.
-    assert context.fed is not None
-    later = context.fed.episodes(2, 4)
-    again = context.fed.episodes(0, 4)
+    assert context.feed is not None
+    later = context.feed.episodes(2, 4)
+    again = context.feed.episodes(0, 4)
     np.testing.assert_array_equal(later[0].senses["returns"], again[2].senses["returns"])
 
 
@@ -114,7 +114,7 @@ def test_broken_off_episodes_are_left_out_and_foreign_ones_refused(serve: Serve,
         senses = {"body": np.zeros(3, np.float32)}
         feed.push([Row(0, Moment(0.1 * at, senses, first=not at, last=at == 1), Action()) for at in range(2)])
     with pytest.raises(WorldError, match="The world 'cartpole' has the sense 'body'"):
-        fed_context(tmp_path, "feed.world=cartpole").fed.episodes(0, 1)  # type: ignore[union-attr]
+        fed_context(tmp_path, "feed.world=cartpole").feed.episodes(0, 1)  # type: ignore[union-attr]
     with pytest.raises(WorldError, match="no world named 'cartpol'; did you mean 'cartpole'"):
         fed_context(tmp_path, "feed.world=cartpol")
 

@@ -42,7 +42,7 @@ def lesson(context: Context) -> Lesson:
     """Paths of all levels; which one it is nobody says."""
     return gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=PATHS, learning_rate=1e-2, minutes=3.0,
-        trains=lambda agent: TRAINS, skills=(NAME,), prefetch=not is_fed(context),
+        trains=lambda agent: TRAINS, skills=(NAME,), prefetch=context.feed_of(MarketRules.name) is None,
         settings=("batch", "learning_rate", *COSTS),
     )  # fmt: skip
 
@@ -52,16 +52,11 @@ COSTS = asdict(Costs())
 """What a feed's market charges, by option of the lesson; no sense tells it."""
 
 
-def is_fed(context: Context) -> bool:
-    """Whether paths come from a feed."""
-    return context.fed is not None and context.fed.world == MarketRules.name
-
-
 def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
     """Prices float32 [B, SEEN + TICKS + 1] of `rows` paths a level, or of a feed, and costs [B] by name."""
-    if is_fed(context):
+    if (feed := context.feed_of(MarketRules.name)) is not None:
         first = update * max(1, rows // FED_AGAIN)
-        return fed_paths(context.fed.episodes(first, rows), Costs(**context.options(NAME, COSTS)))
+        return fed_paths(feed.episodes(first, rows), Costs(**context.options(NAME, COSTS)))
     return paths({level: lesson_seeds(rows, context.seed, NAME, level, update) for level in LEVELS})
 
 

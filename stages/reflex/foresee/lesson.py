@@ -28,6 +28,7 @@ from devmind.agent.taps import Perceived
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.sessions.reader import Session
+from devmind.worlds.fed import ROOM
 from stages.reflex.parts import FORESEEN
 
 TICKS = 16
@@ -97,7 +98,7 @@ def residuals(
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     """`size` rows of 16 consecutive Moments; every other batch is from the given sessions, or a feed's, if any."""
-    if (context.sessions or is_watched(context)) and update % 2:
+    if (context.sessions or context.feed_of(ROOM)) and update % 2:
         return session_rows(context, update, size)
     seeds = lesson_seeds(size, context.seed, "watch", update)
     world = context.make_world("nursery", "room", seeds)
@@ -125,20 +126,18 @@ def _opened(path: Path) -> Session:
     return Session(path)
 
 
-def is_watched(context: Context) -> bool:
-    """Whether a feed brings Moments of a room, which is watched as a recorded session is."""
-    return context.fed is not None and context.fed.like is None
-
-
 def session_rows(context: Context, update: int, size: int) -> dict[str, Any]:
     """Rows of consecutive recorded Moments, drawn by (seed, update); one session a batch, so that shapes agree. A feed
     counts as one more session, of which a batch gets the next episode.
     """
     rng = numpy_rng(context.seed, "watch", "sessions", update)
-    sources = len(context.sessions) + is_watched(context)
-    chosen = int(rng.integers(sources))
-    fed = chosen == len(context.sessions)
-    session: Any = context.fed.episodes(update // FED_AGAIN, 1)[0] if fed else _opened(context.sessions[chosen])
+    feed = context.feed_of(ROOM)
+    chosen = int(rng.integers(len(context.sessions) + (feed is not None)))
+    session: Any
+    if feed is not None and chosen == len(context.sessions):
+        [session] = feed.episodes(update // FED_AGAIN, 1)
+    else:
+        session = _opened(context.sessions[chosen])
     ticks = min(TICKS, len(session))
     starts = rng.integers(0, len(session) - ticks + 1, size)
     return collate([as_opening([moment for moment, _ in session.window(int(start), ticks)]) for start in starts])
