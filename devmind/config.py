@@ -85,7 +85,7 @@ class FeedConfig(Section):
 
     place: str | None = Field(None, description="folder of a spool, or HOST:PORT of its server; None: nothing is fed")
     world: str | None = Field(
-        None, description="the world whose lessons practise in what comes; None: the one that the spool names"
+        None, description="the world whose lessons practise in what comes, or room; None: the one that the spool names"
     )
     token: str | None = Field(None, description="file with the server's token; for HOST:PORT")
     cert: str | None = Field(None, description="file of the server's TLS certificate (PEM); None: no TLS")

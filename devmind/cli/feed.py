@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from devmind.cli import show
 from devmind.cli.house import Terminated, group
 from devmind.cli.options import JsonOption, agent_option
 from devmind.cli.paths import existing, existing_files
-from devmind.errors import ConfigError, FeedError, nearest
+from devmind.errors import CheckpointError, ConfigError, FeedError, nearest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +47,7 @@ def serve(
     ] = None,
     agent: Annotated[
         Path | None,
-        agent_option("Also say how to act, by this agent; of a run's milestones always by the newest."),
+        agent_option("Also say how to act, by this agent; of a run's milestones, and of RUN/start, by the newest."),
     ] = None,
     ahead: Annotated[
         float | None,
@@ -91,15 +92,19 @@ def _show_rows(server: FeedServer) -> None:
 def newest_actors(folder: Path) -> Callable[[tuple[str, ...]], Policy]:
     """A function that gives a policy of the agent in `folder` for the rows of one stream and the effectors it wants.
 
-    If the folder is one of a run's milestones, the newest of them acts, from a second after it was written.
+    If the folder is one of a run's milestones, the newest of them acts, from a second after it was written; if it is
+    the agent with which a run began (RUN/start), the run's newest checkpoint does, in the middle of a lesson too.
     """
+    import copy
+
     from devmind.acting import Actor
     from devmind.acting.standing import read_results, standing
     from devmind.agent.agent import Agent
     from devmind.agent.taps import Tap
+    from devmind.checkpointing import generations
     from devmind.checkpointing.milestones import newest_milestone
 
-    loaded: dict[str, Any] = {"looked_s": 0.0, "from": None, "agent": None}
+    loaded: dict[str, Any] = {"looked_s": 0.0, "from": None, "agent": None, "checkpoint": None}
 
     def newest() -> Agent:
         if time.monotonic() - loaded["looked_s"] > LOOK_S:
@@ -110,6 +115,13 @@ def newest_actors(folder: Path) -> Callable[[tuple[str, ...]], Policy]:
             if mark != loaded["from"]:
                 loaded.update({"agent": Agent.from_pretrained(place).eval(), "from": mark})
                 loaded["standing"] = standing(loaded["agent"], read_results(place))
+            shelf = generations.on_shelf(folder.parent / "checkpoints") if folder.name == "start" else []
+            if shelf and shelf[0] != loaded["checkpoint"]:
+                with suppress(CheckpointError):  # it has retired meanwhile: the next look finds a newer one
+                    weights = generations.load(shelf[0])["agent"]
+                    agent = copy.deepcopy(loaded["agent"])  # the one before may be acting
+                    agent.load_state_dict(weights)
+                    loaded.update({"agent": agent, "checkpoint": shelf[0]})
         return loaded["agent"]
 
     newest()
@@ -126,6 +138,8 @@ def newest_actors(folder: Path) -> Callable[[tuple[str, ...]], Policy]:
 
         def policy(senses: Mapping[str, Any], first: np.ndarray) -> Mapping[str, np.ndarray]:
             actor.agent, actor.standing = newest(), loaded["standing"]
+            if len(first) != actor.n:  # a stream that begins in the middle of episodes, as after a kill
+                actor.reset(len(first))
             return actor(senses, first)
 
         return policy

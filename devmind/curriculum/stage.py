@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from devmind.agent.agent import Agent
+    from devmind.worlds.fed import FedWorld
 
 
 def names_in(what: str, given: Sequence[str]) -> tuple[str, ...]:
@@ -51,6 +52,7 @@ class Context:
         data: folder of labelled recordings, or None.
         sessions: recorded sessions given with `--experience`.
         make_world: `devmind.worlds.make(name, level, seeds)`, or its replacement in a live room.
+        feed: what other processes push (`--experience feed:PLACE`), or None; `make_world` gives its world too.
         rows_share: the share of a batch's rows; below 1 if a lesson is only rehearsed.
         one_in: an exam has one in so many of its episodes.
     """
@@ -64,6 +66,7 @@ class Context:
     sessions: tuple[Path, ...] = ()
     rows_share: float = 1.0
     one_in: int = 1
+    feed: FedWorld | None = None
 
     def rows(self, n: int) -> int:
         """The rows of a batch of `n` rows in this context, at least one; a rehearsal has fewer than the lesson."""
@@ -73,6 +76,10 @@ class Context:
         """Rows of a batch and learning rate of a lesson: those of the configuration, else those given."""
         said = self.config.lessons.get(lesson)
         return (said and said.batch) or rows, (said and said.learning_rate) or learning_rate
+
+    def feed_of(self, world: str) -> FedWorld | None:
+        """What is pushed of this world; None if nothing is, or of another one."""
+        return self.feed if self.feed is not None and self.feed.world == world else None
 
     def options(self, lesson: str, own: Mapping[str, Any]) -> dict[str, Any]:
         """A lesson's options: its `own` values, replaced by those of the configuration (`Lesson.settings`).

@@ -17,14 +17,12 @@ from devmind.agent.text import OWN, PAGE_TOKENS, TextEncoder, add_reading
 from devmind.agent.vocabulary import FILE_BYTES, make_vocabulary, options_of
 from devmind.checkpointing.milestones import newest_milestone
 from devmind.config import FeedConfig, RunConfig
-from devmind.curriculum.episodes import MakeWorld
 from devmind.curriculum.gate import Gate
 from devmind.curriculum.progress import say
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import ConfigError, PluginError, nearest
 from devmind.raised import SIZE, most_raised
-from devmind.worlds.fed import with_feed
-from devmind.worlds.rules import rules_of
+from devmind.worlds.fed import FedWorld, with_feed
 
 TEXT = "text"
 """The sense of pages of text."""
@@ -97,12 +95,14 @@ def make_context(config: RunConfig, out: Path, data: Path | None, sessions: tupl
         if not Path(text).is_file():
             raise ConfigError(f"The key text.files expects files of text; there is no file '{text}'.")
     device = str(pick_device(config.device))
-    make = worlds.make if config.feed.place is None else fed_worlds(config.feed)
-    return Context(config, config.seed, device, Path(out), make, Path(data) if data else None, tuple(sessions))
+    fed = None if config.feed.place is None else open_feed(config.feed)
+    make = with_feed(worlds.make, fed) if fed else worlds.make
+    folder = Path(data) if data else None
+    return Context(config, config.seed, device, Path(out), make, folder, tuple(sessions), feed=fed)
 
 
-def fed_worlds(feed: FeedConfig) -> MakeWorld:
-    """`worlds.make`, in which one world's lessons practise in what a feed brings.
+def open_feed(feed: FeedConfig) -> FedWorld:
+    """What a feed brings of one world.
 
     Raises:
         ConfigError: it is not said which world that is, and the spool is empty.
@@ -116,10 +116,9 @@ def fed_worlds(feed: FeedConfig) -> MakeWorld:
     if not world:
         raise ConfigError(
             f"The feed '{feed.place}' does not say whose experience it is; say it: --set feed.world=NAME (one of "
-            "'devmind plugins show')."
+            "'devmind plugins show', or 'room')."
         )
-    rules_of(world)
-    return with_feed(worlds.make, lambda name: Episodes(source, name, warnings.warn), world)
+    return FedWorld(world, lambda: Episodes(source, world, warnings.warn))
 
 
 def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Path) -> tuple[Agent, Path | None, bool]:

@@ -18,6 +18,7 @@ from devmind.feed import spool
 from devmind.feed.client import Connection, reason
 from devmind.feed.schema import EFFECTOR, PLAIN, SENSE, decode, numbers, present, world_of
 from devmind.feed.spool import Frame
+from devmind.moment import Moment
 
 LOOK_S = 0.1
 """Pause between two looks for what has come."""
@@ -99,6 +100,14 @@ class Episode:
 
     def __len__(self) -> int:
         return len(self.reward)
+
+    def window(self, start: int, count: int) -> list[tuple[Moment, None]]:
+        """Moments `start` to `start + count`, as a session gives them; their times are not kept."""
+        ticks = range(start, min(start + count, len(self)))
+        return [
+            (Moment(0.0, {name: x[at] for name, x in self.senses.items()}, float(self.reward[at])), None)
+            for at in ticks
+        ]
 
 
 class Episodes:

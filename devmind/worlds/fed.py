@@ -2,6 +2,8 @@
 
 Lessons that learn from others' actions (Q-learning) practise in it as in any world, as long as they do what was done
 (`FedRules.done`). The state is the number of an episode and a tick, so a saved lesson goes on exactly where it was.
+Lessons that need no actions of their own ask for episodes by number (`FedWorld.episodes`); their cursor is the number
+of their batch.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from devmind.errors import WorldError
+from devmind.moment import Moment
 from devmind.seeding import EXAM_SEEDS_FROM
 from devmind.worlds.adapter import VectorWorld
 from devmind.worlds.rules import Outcome, Rules, Struct, rules_of
@@ -34,6 +37,10 @@ class Episode(Protocol):
     def terminal(self) -> bool: ...
 
     def __len__(self) -> int: ...
+
+    def window(self, start: int, count: int) -> list[tuple[Moment, None]]:
+        """Moments `start` to `start + count`, as a session gives them."""
+        ...
 
 
 class Episodes(Protocol):
@@ -71,7 +78,7 @@ class FedRules:
         self.episodes, self.name, self.level = episodes, like.name, like.level
         self.observation_space, self.action_space = like.observation_space, like.action_space
         self._next = 0
-        self._checked: set[int] = set()
+        self._like, self._checked = like, set[int]()
 
     def initial(self, seeds: np.ndarray) -> FedState:
         """The next len(seeds) episodes; seeds choose nothing, since what comes was decided elsewhere."""
@@ -133,35 +140,75 @@ class FedRules:
         for number, at in zip(state.episode.tolist(), state.tick.tolist(), strict=True):
             episode = self.episodes.get(number)
             if number not in self._checked:
-                self._check(episode)
+                check_episode(episode, self._like)
                 self._checked.add(number)
             found.append((episode, at))
         return found
 
-    def _check(self, episode: Episode) -> None:
-        for kind, space, given in (
-            ("sense", self.observation_space, episode.senses),
-            ("effector", self.action_space, episode.effectors),
-        ):
-            for name, box in space.spaces.items():
-                array = given.get(name)
-                if array is None or array.shape[1:] != box.shape or (kind == "sense" and array.dtype != box.dtype):
-                    came = "none in some Moments" if array is None else f"{array.dtype} {list(array.shape[1:])}"
-                    raise WorldError(
-                        f"The world '{self.name}' has the {kind} '{name}' ({box.dtype} {list(box.shape or ())}); "
-                        f"the feed brings {came}."
-                    )
+
+def check_episode(episode: Episode, like: Rules[Any]) -> None:
+    """Raise WorldError unless an episode has the senses and effectors of the world whose rules these are."""
+    for kind, space, given in (
+        ("sense", like.observation_space, episode.senses),
+        ("effector", like.action_space, episode.effectors),
+    ):
+        for name, box in space.spaces.items():
+            array = given.get(name)
+            if array is None or array.shape[1:] != box.shape or (kind == "sense" and array.dtype != box.dtype):
+                came = "none in some Moments" if array is None else f"{array.dtype} {list(array.shape[1:])}"
+                raise WorldError(
+                    f"The world '{like.name}' has the {kind} '{name}' ({box.dtype} {list(box.shape or ())}); "
+                    f"the feed brings {came}."
+                )
 
 
-def with_feed(
-    make_world: Callable[..., Any], open_episodes: Callable[[str], Episodes], world: str
-) -> Callable[..., Any]:
-    """`make_world` whose lessons' worlds named `world` come from a feed; exams stay in the world itself."""
+ROOM = "room"
+"""What a producer calls the world of a real camera or microphone."""
+
+
+class FedWorld:
+    """What a feed brings to the lessons of a run.
+
+    Args:
+        world: the name of the world that its Moments come from.
+        open_episodes: gives its episodes anew, from the first.
+
+    Attributes:
+        like: the rules of that world here; None of a room, whose Moments are watched as recorded sessions are.
+
+    Raises:
+        WorldError: there is no such world here.
+    """
+
+    def __init__(self, world: str, open_episodes: Callable[[], Episodes]) -> None:
+        self.world, self.open_episodes = world, open_episodes
+        self.like: Rules[Any] | None = None if world == ROOM else rules_of(world)
+        self._reader, self._first = open_episodes(), 0
+
+    def episodes(self, first: int, n: int) -> list[Episode]:
+        """The `n` episodes from number `first` on; waits until they have come. Asked for in rising order, each is read
+        once; whoever goes back reads the spool from its beginning.
+
+        Raises:
+            WorldError: they have not the senses and effectors of the world here.
+        """
+        if first < self._first:
+            self._reader = self.open_episodes()
+        self._reader.let_go(first)
+        self._first = first
+        found = [self._reader.get(number) for number in range(first, first + n)]
+        for episode in found if self.like else ():
+            check_episode(episode, self.like)
+        return found
+
+
+def with_feed(make_world: Callable[..., Any], fed: FedWorld) -> Callable[..., Any]:
+    """`make_world` whose lessons' worlds of the fed name are what the feed brings; exams stay in the world itself."""
 
     def make(name: str, level: str, seeds: Any, n: int | None = None) -> Any:
-        if name != world or np.asarray(seeds).max(initial=0) >= EXAM_SEEDS_FROM:
+        if name != fed.world or np.asarray(seeds).max(initial=0) >= EXAM_SEEDS_FROM:
             return make_world(name, level, seeds, n)
-        made: VectorWorld[Any] = VectorWorld(FedRules(open_episodes(name), rules_of(name, level)), len(seeds))
+        made: VectorWorld[Any] = VectorWorld(FedRules(fed.open_episodes(), rules_of(name, level)), len(seeds))
         made.begin(seeds)
         return made
 

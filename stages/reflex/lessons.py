@@ -15,6 +15,7 @@ from devmind.learners.policy import Drill, PolicyLearner
 from devmind.learners.ppo import PPO
 from devmind.sessions import written
 from devmind.sessions.spoken import speaker_group
+from devmind.worlds.fed import ROOM
 from devmind.worlds.nursery.looks import WITHOUT
 from stages.reflex import together
 from stages.reflex.bind import lesson as bind
@@ -104,7 +105,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             rows=16,
             learning_rate=1e-3,
             minutes=2.0,
-            prefetch=True,
+            prefetch=context.feed_of(ROOM) is None,
             learns_from=WITHOUT,
             rehearsed=False,  # `together` trains prediction too
         ),

@@ -3,12 +3,14 @@
 What a path comes to is a function of the shares that were held along it, known down to fees and tax. So net worth is
 differentiated by them, and no reward is ever estimated (Moody and Saffell 2001, "Learning to trade via direct
 reinforcement", IEEE Transactions on Neural Networks 12).
+
+So it matters to nobody who traded on a path: a feed's episodes of `market` are paths, whatever was done in them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,10 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson
+from devmind.errors import WorldError
 from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import lesson_seeds
+from devmind.worlds.fed import Episode
 from devmind.worlds.market import LEVELS, SCALE, SEEN, TICKS, Account, Costs, MarketRules, buy, sell
 from stages.planning import parts
 from stages.planning.trade.head import TradeHead, command
@@ -26,7 +30,9 @@ from stages.planning.trade.head import TradeHead, command
 NAME = "trade"
 STEPS = {"tiny": 20, "nursery": 400, "child": 400, "adult": 400}
 PATHS = 24
-"""Of each level in a batch."""
+"""Of each level in a batch; of a feed, which has one market, in a batch."""
+FED_AGAIN = 4
+"""Batches in a row that learn from one path of a feed, which comes no faster than its market trades."""
 OPEN = 0.02
 """Weight of a barrier that keeps the band's edges off 0 and 1, where they would feel no gradient any more: the first
 thing that is learned of a coin is to stay away from it."""
@@ -36,15 +42,21 @@ def lesson(context: Context) -> Lesson:
     """Paths of all levels; which one it is nobody says."""
     return gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=PATHS, learning_rate=1e-2, minutes=3.0,
-        trains=lambda agent: TRAINS, skills=(NAME,), prefetch=True,
+        trains=lambda agent: TRAINS, skills=(NAME,), prefetch=context.feed_of(MarketRules.name) is None,
+        settings=("batch", "learning_rate", *COSTS),
     )  # fmt: skip
 
 
 TRAINS = (f"encoders.{parts.RETURNS}.", f"heads.{parts.TRADE}.")
+COSTS = asdict(Costs())
+"""What a feed's market charges, by option of the lesson; no sense tells it."""
 
 
 def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
-    """Prices float32 [B, SEEN + TICKS + 1] of `rows` paths a level, and costs [B] by name."""
+    """Prices float32 [B, SEEN + TICKS + 1] of `rows` paths a level, or of a feed, and costs [B] by name."""
+    if (feed := context.feed_of(MarketRules.name)) is not None:
+        first = update * max(1, rows // FED_AGAIN)
+        return fed_paths(feed.episodes(first, rows), Costs(**context.options(NAME, COSTS)))
     return paths({level: lesson_seeds(rows, context.seed, NAME, level, update) for level in LEVELS})
 
 
@@ -53,18 +65,34 @@ def paths(seeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
     rules = {level: MarketRules(level) for level in seeds}
     price = np.concatenate([rules[level].initial(of).price for level, of in seeds.items()])
     each = [rules[level].costs for level, of in seeds.items() for _ in of]
-    costs = {name: torch.tensor([getattr(one, name) for one in each]) for name in ("fee", "slippage", "tax")}
-    return {"price": torch.from_numpy(price).float(), **costs}
+    costs = {name: torch.tensor([getattr(one, name) for one in each]) for name in COSTS}
+    return {"price": torch.from_numpy(price).float(), "levels": tuple(seeds), **costs}
+
+
+def fed_paths(episodes: Sequence[Episode], costs: Costs) -> dict[str, Any]:
+    """The paths along which these episodes traded; those that were broken off are left out.
+
+    Raises:
+        WorldError: all of them were.
+    """
+    whole = [one.senses[parts.RETURNS] for one in episodes if len(one) == TICKS + 1]
+    if not whole:
+        raise WorldError(f"An episode of 'market' has {TICKS + 1} Moments; of {len(episodes)} in the feed none has.")
+    seen = np.stack([np.append(returns[0], returns[1:, -1]) for returns in whole]) / SCALE
+    price = np.exp(np.pad(np.cumsum(seen, 1, dtype=np.float64), ((0, 0), (1, 0))))
+    same = {name: torch.full((len(whole),), value) for name, value in asdict(costs).items()}
+    return {"price": torch.from_numpy(price).float(), "levels": (MarketRules.name,), **same}
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Minus what the logarithm of net worth grows by in an episode, in units of the path's volatility, on average: a
     coin moves 25 times as far as a trend, and would be all that is learned."""
     price = batch["price"].to(agent.device)
-    costs = Costs(*(batch[name].to(agent.device) for name in ("fee", "slippage", "tax")))
+    costs = Costs(*(batch[name].to(agent.device) for name in COSTS))
     low, high = bands(agent, price)
     grown = growth(low, high, price, costs)
-    growth_of_level = {level: one.mean().detach() for level, one in zip(LEVELS, grown.chunk(len(LEVELS)), strict=True)}
+    levels = batch["levels"]
+    growth_of_level = {level: one.mean().detach() for level, one in zip(levels, grown.chunk(len(levels)), strict=True)}
     sharpe = (grown / price.log().diff(dim=1).std(1)).mean() / TICKS**0.5
     open_to_change = torch.cat((low, 1 - low, high, 1 - high)).clamp_min(1e-6).log().mean()
     return -sharpe - OPEN * open_to_change, growth_of_level

@@ -28,10 +28,13 @@ from devmind.agent.taps import Perceived
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.sessions.reader import Session
+from devmind.worlds.fed import ROOM
 from stages.reflex.parts import FORESEEN
 
 TICKS = 16
 LEVELS = ("room", "orient/motion", "orient/sound", "track")
+FED_AGAIN = 16
+"""Batches that pass while one episode of a feed is watched; every other one is the nursery's."""
 FORESEEN_TICKS = 10
 MEASURED = 24
 """Rows a level for measuring the whitening."""
@@ -94,8 +97,8 @@ def residuals(
 
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
-    """`size` rows of 16 consecutive Moments; every other batch is from the given sessions, if any."""
-    if context.sessions and update % 2:
+    """`size` rows of 16 consecutive Moments; every other batch is from the given sessions, or a feed's, if any."""
+    if (context.sessions or context.feed_of(ROOM)) and update % 2:
         return session_rows(context, update, size)
     seeds = lesson_seeds(size, context.seed, "watch", update)
     world = context.make_world("nursery", "room", seeds)
@@ -124,9 +127,17 @@ def _opened(path: Path) -> Session:
 
 
 def session_rows(context: Context, update: int, size: int) -> dict[str, Any]:
-    """Rows of consecutive recorded Moments, drawn by (seed, update); one session a batch, so that shapes agree."""
+    """Rows of consecutive recorded Moments, drawn by (seed, update); one session a batch, so that shapes agree. A feed
+    counts as one more session, of which a batch gets the next episode.
+    """
     rng = numpy_rng(context.seed, "watch", "sessions", update)
-    session = _opened(context.sessions[int(rng.integers(len(context.sessions)))])
+    feed = context.feed_of(ROOM)
+    chosen = int(rng.integers(len(context.sessions) + (feed is not None)))
+    session: Any
+    if feed is not None and chosen == len(context.sessions):
+        [session] = feed.episodes(update // FED_AGAIN, 1)
+    else:
+        session = _opened(context.sessions[chosen])
     ticks = min(TICKS, len(session))
     starts = rng.integers(0, len(session) - ticks + 1, size)
     return collate([as_opening([moment for moment, _ in session.window(int(start), ticks)]) for start in starts])
