@@ -183,36 +183,6 @@ def present(batch: Any, name: str) -> np.ndarray:
     return np.asarray(batch.column(name).is_valid().to_numpy(zero_copy_only=False))
 
 
-def rows_of(batch: Any) -> list[Row]:
-    """The rows of a checked batch.
-
-    Raises:
-        MomentError: a row is no Moment.
-    """
-    plain = {name: numbers(batch, name).tolist() for name in PLAIN}
-    columns: dict[str, tuple[Any, np.ndarray]] = {}
-    for name in batch.schema.names[len(PLAIN) :]:
-        is_text = batch.schema.field(name).type == pa.string()
-        columns[name] = (
-            batch.column(name).to_pylist() if is_text else numbers(batch, name),
-            present(batch, name),
-        )
-
-    def part(prefix: str, at: int) -> dict[str, Any]:
-        return {
-            name.removeprefix(prefix): values[at] if isinstance(values, list) else np.asarray(values[at])
-            for name, (values, here) in columns.items()
-            if name.startswith(prefix) and here[at]
-        }
-
-    made = []
-    for at in range(batch.num_rows):
-        flags = (plain["first"][at], plain["last"][at], plain["terminal"][at])
-        moment = Moment(plain["time_s"][at], part(SENSE, at), plain["reward"][at], *flags)
-        made.append(Row(plain["env"][at], moment, Action(part(EFFECTOR, at))))
-    return made
-
-
 def encode(batch: Any) -> Any:
     """A batch with its schema as a buffer (Arrow's IPC stream of one batch)."""
     size = pa.ipc.get_record_batch_size(batch) + batch.schema.serialize().size + 1024

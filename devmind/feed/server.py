@@ -145,6 +145,7 @@ class FeedServer(flight.FlightServerBase):
         self._queue: deque[Frame] = deque()
         self._queued_bytes, self._open_streams, self._stopping = 0, 0, False
         self._changed = threading.Condition()
+        self._arrived = threading.Condition(self._changed._lock)  # the writer's alone: a batch wakes nobody else
         self._acting = threading.Lock()
         self.token_file = token or self.spool.folder / "token"
         self._writer = threading.Thread(target=self._write, name="feed-writer", daemon=True)
@@ -166,6 +167,7 @@ class FeedServer(flight.FlightServerBase):
         """Refuse what comes, store what is queued, and end."""
         with self._changed:
             self._stopping = True
+            self._arrived.notify()
             self._changed.notify_all()
         self._writer.join()
         # Flight waits for streams whose other side says nothing, so it gets a second.
@@ -235,7 +237,7 @@ class FeedServer(flight.FlightServerBase):
             producer.queued_bytes += len(frame.body)
             self._queued_bytes += len(frame.body)
             self._queue.append(frame)
-            self._changed.notify_all()
+            self._arrived.notify()
 
     def _is_full(self, producer: Producer) -> bool:
         return self._queued_bytes >= self.limits.queue_bytes or producer.queued_bytes >= self.limits.quota_bytes
@@ -263,7 +265,7 @@ class FeedServer(flight.FlightServerBase):
         while True:
             with self._changed:
                 while not self._queue and not self._stopping:
-                    self._changed.wait()
+                    self._arrived.wait()
                 if not self._queue:
                     return
             if self._is_too_far_ahead() and not self._stopping:

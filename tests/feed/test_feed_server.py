@@ -303,14 +303,14 @@ def test_slow_reader_makes_producers_wait_and_memory_stays_bounded(serve: Serve,
 
 def test_full_disk_is_told_and_nothing_is_lost(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve()
-    real, full = spool.os.writev, threading.Event()
+    real, full = spool.os.pwrite, threading.Event()
 
-    def writev(file: int, parts: Any) -> int:
+    def pwrite(file: int, content: Any, at: int) -> int:
         if full.is_set():
             raise OSError(28, "No space left on device")
-        return real(file, parts)
+        return real(file, content, at)
 
-    monkeypatch.setattr(spool.os, "writev", writev)
+    monkeypatch.setattr(spool.os, "pwrite", pwrite)
     one = client(server)
     one.push([row(0)])
     one.flush(10)
@@ -419,4 +419,6 @@ def test_metadata_that_is_no_question_ends_the_stream_alone(serve: Serve) -> Non
     writer.begin(batch(0).schema)
     writer.write_with_metadata(batch(0), struct.pack("<Q", 1))
     assert refusal(reader.read_chunk, writer) == "The feed cannot do that: error."
-    assert Acting(raw, "sim").act([row(9)], 10.0) is not None
+    acting = Acting(raw, "sim")
+    assert acting.act([row(9)], 10.0) is not None
+    acting.close()
