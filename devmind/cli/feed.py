@@ -53,6 +53,10 @@ def serve(
         float | None,
         typer.Option("--ahead", min=0, metavar="MB", help="Let producers wait if a reader is this far behind."),
     ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", min=0.001, metavar="MB/S", help="Take at most so much a second of each producer."),
+    ] = None,
 ) -> None:
     """Receive experience into a spool until it is stopped; what is acknowledged is on the disk.
 
@@ -65,7 +69,7 @@ def serve(
     from devmind.feed.server import Limits
 
     _keep_freed_memory()
-    limits = Limits(ahead_bytes=None if ahead is None else round(ahead * 1e6))
+    limits = Limits(ahead_bytes=_bytes(ahead), rate_bytes=_bytes(rate))
     tls = (cert, key) if cert and key else None
     acting = None if agent is None else newest_actors(agent)
     server = FeedServer(spool, at, token=token, tls=tls, make_policy=acting, limits=limits)
@@ -77,6 +81,10 @@ def serve(
         show.line("stopped")
     finally:
         server.stop()
+
+
+def _bytes(megabytes: float | None) -> int | None:
+    return None if megabytes is None else round(megabytes * 1e6)
 
 
 def _keep_freed_memory() -> None:

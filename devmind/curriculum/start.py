@@ -119,7 +119,7 @@ def fed_worlds(feed: FeedConfig) -> MakeWorld:
             "'devmind plugins show')."
         )
     rules_of(world)
-    return with_feed(worlds.make, lambda name: Episodes(source, name, warnings.warn), world)
+    return with_feed(worlds.make, lambda name: Episodes(source, name, warnings.warn, feed.samples_per_insert), world)
 
 
 def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Path) -> tuple[Agent, Path | None, bool]:

@@ -120,7 +120,8 @@ def _words(kind: Any) -> str:
 
 def check_schema(schema: Any) -> None:
     """Raise FeedError unless a batch of this schema holds Moments and Actions."""
-    names = list(schema.names)
+    with damage(FeedError, "A schema of the feed is damaged ({})."):
+        names = list(schema.names)
     if names[: len(PLAIN)] != list(PLAIN) or len(names) > MOST_COLUMNS or len(set(names)) < len(names):
         raise FeedError(
             f"A feed's columns begin with {', '.join(PLAIN)} and are at most {MOST_COLUMNS}, each with a name of its "
