@@ -148,8 +148,9 @@ class FeedServer(flight.FlightServerBase):
         self.failure, self.waits = "", ""
         self._queue: deque[Frame] = deque()
         self._queued_bytes, self._open_streams, self._stopping = 0, 0, False
-        self._changed = threading.Condition()
-        self._arrived = threading.Condition(self._changed._lock)  # the writer's alone: a batch wakes nobody else
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        self._arrived = threading.Condition(lock)  # the writer's alone: a batch wakes nobody else
         self._acting = threading.Lock()
         self.token_file = token or self.spool.folder / "token"
         self._writer = threading.Thread(target=self._write, name="feed-writer", daemon=True)
