@@ -89,6 +89,7 @@ class FeedConfig(Section):
     )
     token: str | None = Field(None, description="file with the server's token; for HOST:PORT")
     cert: str | None = Field(None, description="file of the server's TLS certificate (PEM); None: no TLS")
+    samples_per_insert: int = Field(1, ge=1, description="how often a lesson takes each tick that has come")
 
 
 class RunConfig(Section):

@@ -118,7 +118,7 @@ def open_feed(feed: FeedConfig) -> FedWorld:
             f"The feed '{feed.place}' does not say whose experience it is; say it: --set feed.world=NAME (one of "
             "'devmind plugins show', or 'room')."
         )
-    return FedWorld(world, lambda: Episodes(source, world, warnings.warn))
+    return FedWorld(world, lambda: Episodes(source, world, warnings.warn, feed.samples_per_insert))
 
 
 def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Path) -> tuple[Agent, Path | None, bool]:

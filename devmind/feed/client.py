@@ -254,7 +254,7 @@ class Client:
                     self._first = self._first or int(hello["durable"]) + 1
                     self._sent = int(hello["durable"])
                 self._store(self._sent)
-                if (batch := self._wait_for_batch(idle_s=None)) is not None:
+                if (batch := self._wait_for_batch()) is not None:
                     self._one_stream(client, batch.schema)
         finally:
             client.close()
@@ -278,7 +278,7 @@ class Client:
         finally:
             writer.close()
 
-    def _wait_for_batch(self, ended: threading.Event | None = None, idle_s: float | None = 1.0) -> Any:
+    def _wait_for_batch(self, ended: threading.Event | None = None) -> Any:
         """The next batch to send, made of the rows that wait if there is none; None when there will be none."""
         with self._changed:
             while not self._closing and not (ended and ended.is_set()):
@@ -289,7 +289,7 @@ class Client:
                     self._bytes += self._batches[-1].nbytes
                 if at < len(self._batches):
                     return self._batches[at]
-                self._changed.wait(idle_s or 1.0)
+                self._changed.wait(1.0)
         return None
 
     def _listen(self, answers: Any, ended: threading.Event) -> None:

@@ -25,6 +25,8 @@ LOOK_S = 0.1
 PATIENCE_S = 600.0
 """A reader that waits longer than this gives up with a sentence."""
 NOTE_S = 10.0
+AGAIN = 64
+"""Episodes after which they come again, if each is to be had more than once."""
 PIECE = 512
 """Moments after which an episode without an end is cut."""
 TOLD_S = 1.0
@@ -120,10 +122,12 @@ class Episodes:
         source: of the spool.
         world: only the Moments of producers that named it.
         note: is told why nothing goes on.
+        samples: how often each episode is to be had, under as many numbers: 64 of them, the same again, the next.
     """
 
-    def __init__(self, source: Source, world: str, note: Callable[[str], None] | None = None) -> None:
-        self.source, self.world, self.note = source, world, note
+    def __init__(self, source: Source, world: str, note: Callable[[str], None] | None = None, samples: int = 1) -> None:
+        self.source, self.world, self.note, self.samples = source, world, note, samples
+        self._group = AGAIN if samples > 1 else 1
         self.patience_s = PATIENCE_S
         self._position, self._count, self._needed = 0, 0, 0
         self._finished: dict[int, Episode] = {}
@@ -136,6 +140,8 @@ class Episodes:
         Raises:
             FeedError: it did not come within `patience_s`, was let go of, or the spool cannot be read.
         """
+        group, at = divmod(number, self._group * self.samples)
+        number = group * self._group + at % self._group
         if number < self._needed:
             raise FeedError(f"Episode {number:,} of the feed was let go of: read from a new `Episodes`.")
         began_s, noted = time.monotonic(), False
@@ -156,6 +162,7 @@ class Episodes:
 
     def let_go(self, before: int) -> None:
         """Free the episodes before this number."""
+        before = before // (self._group * self.samples) * self._group
         for number in range(self._needed, before):
             self._finished.pop(number, None)
         self._needed = max(self._needed, before)

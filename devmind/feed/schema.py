@@ -120,7 +120,8 @@ def _words(kind: Any) -> str:
 
 def check_schema(schema: Any) -> None:
     """Raise FeedError unless a batch of this schema holds Moments and Actions."""
-    names = list(schema.names)
+    with damage(FeedError, "A schema of the feed is damaged ({})."):
+        names = list(schema.names)
     if names[: len(PLAIN)] != list(PLAIN) or len(names) > MOST_COLUMNS or len(set(names)) < len(names):
         raise FeedError(
             f"A feed's columns begin with {', '.join(PLAIN)} and are at most {MOST_COLUMNS}, each with a name of its "
@@ -181,36 +182,6 @@ def numbers(batch: Any, name: str) -> np.ndarray:
 def present(batch: Any, name: str) -> np.ndarray:
     """Which rows have this column, bool [R]."""
     return np.asarray(batch.column(name).is_valid().to_numpy(zero_copy_only=False))
-
-
-def rows_of(batch: Any) -> list[Row]:
-    """The rows of a checked batch.
-
-    Raises:
-        MomentError: a row is no Moment.
-    """
-    plain = {name: numbers(batch, name).tolist() for name in PLAIN}
-    columns: dict[str, tuple[Any, np.ndarray]] = {}
-    for name in batch.schema.names[len(PLAIN) :]:
-        is_text = batch.schema.field(name).type == pa.string()
-        columns[name] = (
-            batch.column(name).to_pylist() if is_text else numbers(batch, name),
-            present(batch, name),
-        )
-
-    def part(prefix: str, at: int) -> dict[str, Any]:
-        return {
-            name.removeprefix(prefix): values[at] if isinstance(values, list) else np.asarray(values[at])
-            for name, (values, here) in columns.items()
-            if name.startswith(prefix) and here[at]
-        }
-
-    made = []
-    for at in range(batch.num_rows):
-        flags = (plain["first"][at], plain["last"][at], plain["terminal"][at])
-        moment = Moment(plain["time_s"][at], part(SENSE, at), plain["reward"][at], *flags)
-        made.append(Row(plain["env"][at], moment, Action(part(EFFECTOR, at))))
-    return made
 
 
 def encode(batch: Any) -> Any:

@@ -52,13 +52,15 @@ Policy = Callable[[Mapping[str, Any], np.ndarray], Mapping[str, np.ndarray]]
 
 @dataclass
 class Limits:
-    """What the server takes; `ahead_bytes`: how far the spool may be ahead of its slowest reader, None: any."""
+    """What the server takes; `ahead_bytes`: how far the spool may be ahead of its slowest reader, and `rate_bytes`: how
+    much of one producer a second, on the average; None: any."""
 
     largest_bytes: int = LARGEST_BYTES
     queue_bytes: int = QUEUE_BYTES
     quota_bytes: int = QUOTA_BYTES
     streams: int = STREAMS
     ahead_bytes: int | None = None
+    rate_bytes: int | None = None
 
 
 @dataclass
@@ -70,6 +72,7 @@ class Producer:
         turn: number of its streams so far; only the newest goes on.
         taken, durable: the last sequence numbers that were queued, and that are on the disk.
         queued_bytes: of its batches in the queue.
+        due_s: when its next batch is taken, by `time.monotonic()`.
     """
 
     owner: int = 0
@@ -77,6 +80,7 @@ class Producer:
     taken: int = 0
     durable: int = 0
     queued_bytes: int = 0
+    due_s: float = 0.0
 
 
 @dataclass
@@ -144,7 +148,9 @@ class FeedServer(flight.FlightServerBase):
         self.failure, self.waits = "", ""
         self._queue: deque[Frame] = deque()
         self._queued_bytes, self._open_streams, self._stopping = 0, 0, False
-        self._changed = threading.Condition()
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        self._arrived = threading.Condition(lock)  # the writer's alone: a batch wakes nobody else
         self._acting = threading.Lock()
         self.token_file = token or self.spool.folder / "token"
         self._writer = threading.Thread(target=self._write, name="feed-writer", daemon=True)
@@ -166,6 +172,7 @@ class FeedServer(flight.FlightServerBase):
         """Refuse what comes, store what is queued, and end."""
         with self._changed:
             self._stopping = True
+            self._arrived.notify()
             self._changed.notify_all()
         self._writer.join()
         # Flight waits for streams whose other side says nothing, so it gets a second.
@@ -220,8 +227,8 @@ class FeedServer(flight.FlightServerBase):
         check_batch(batch)
         frame = Frame(name, sequence, batch.num_rows, encode(batch), owner)
         with self._changed:
-            while self._is_full(producer) and producer.turn == turn and not self._stopping:
-                self._changed.wait(BEAT_S)
+            while producer.turn == turn and not self._stopping and (pause_s := self._pause_s(producer)) > 0:
+                self._changed.wait(pause_s)
             if producer.turn != turn:
                 raise FeedError(_taken_over(name))
             if self._stopping:
@@ -234,11 +241,16 @@ class FeedServer(flight.FlightServerBase):
             producer.taken = sequence
             producer.queued_bytes += len(frame.body)
             self._queued_bytes += len(frame.body)
+            if self.limits.rate_bytes:
+                producer.due_s = max(producer.due_s, time.monotonic()) + len(frame.body) / self.limits.rate_bytes
             self._queue.append(frame)
-            self._changed.notify_all()
+            self._arrived.notify()
 
-    def _is_full(self, producer: Producer) -> bool:
-        return self._queued_bytes >= self.limits.queue_bytes or producer.queued_bytes >= self.limits.quota_bytes
+    def _pause_s(self, producer: Producer) -> float:
+        """For how long its next batch waits before one looks again."""
+        if self._queued_bytes >= self.limits.queue_bytes or producer.queued_bytes >= self.limits.quota_bytes:
+            return BEAT_S
+        return min(producer.due_s - time.monotonic(), BEAT_S)
 
     def _acknowledge(self, producer: Producer, turn: int, writer: Any, over: threading.Event) -> None:
         """Say what is on the disk whenever that changes, and now and then why it does not."""
@@ -249,6 +261,8 @@ class FeedServer(flight.FlightServerBase):
                     self._changed.wait(BEAT_S)
                 ends = over.is_set() or producer.turn != turn
                 durable, waits = producer.durable, self.failure or self.waits
+                if not waits and producer.due_s > time.monotonic():
+                    waits = f"This feed takes {self.limits.rate_bytes:,} bytes a second of each producer."
             if durable != told or not ends:
                 try:
                     writer.write(pa.py_buffer(json.dumps({"durable": durable, "waits": waits}).encode()))
@@ -263,7 +277,7 @@ class FeedServer(flight.FlightServerBase):
         while True:
             with self._changed:
                 while not self._queue and not self._stopping:
-                    self._changed.wait()
+                    self._arrived.wait()
                 if not self._queue:
                     return
             if self._is_too_far_ahead() and not self._stopping:
@@ -457,6 +471,9 @@ def _refusals(counts: Counts) -> Iterator[None]:
     except flight.FlightUnavailableError:
         counts.refused += 1
         raise
+    except pa.ArrowInvalid:
+        counts.refused += 1
+        raise flight.FlightServerError("A message of the feed is damaged: it is no batch of Arrow.") from None
     except (flight.FlightError, pa.ArrowException, OSError):
         pass  # the other side has gone, in the middle of a message or not
     except Exception as error:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from devmind.feed import spool
 from devmind.feed.client import Client, Connection
-from devmind.feed.schema import Row, decode, rows_of
+from devmind.feed.schema import EFFECTOR, PLAIN, SENSE, Row, decode, numbers, present
 from devmind.feed.server import FeedServer
 from devmind.moment import Action, Moment
 
@@ -44,6 +45,36 @@ def row(number: int, env: int = 0, **senses: Any) -> Row:
     """The tick with this number, which its body tells."""
     body = np.full(4, number, np.float32)
     return Row(env, Moment(number / 10, {"body": body, **senses}, first=not number), Action({"push": np.int64(1)}))
+
+
+def rows_of(batch: Any) -> list[Row]:
+    """The rows of a checked batch.
+
+    Raises:
+        MomentError: a row is no Moment.
+    """
+    plain = {name: numbers(batch, name).tolist() for name in PLAIN}
+    columns: dict[str, tuple[Any, np.ndarray]] = {}
+    for name in batch.schema.names[len(PLAIN) :]:
+        is_text = batch.schema.field(name).type == pa.string()
+        columns[name] = (
+            batch.column(name).to_pylist() if is_text else numbers(batch, name),
+            present(batch, name),
+        )
+
+    def part(prefix: str, at: int) -> dict[str, Any]:
+        return {
+            name.removeprefix(prefix): values[at] if isinstance(values, list) else np.asarray(values[at])
+            for name, (values, here) in columns.items()
+            if name.startswith(prefix) and here[at]
+        }
+
+    made = []
+    for at in range(batch.num_rows):
+        flags = (plain["first"][at], plain["last"][at], plain["terminal"][at])
+        moment = Moment(plain["time_s"][at], part(SENSE, at), plain["reward"][at], *flags)
+        made.append(Row(plain["env"][at], moment, Action(part(EFFECTOR, at))))
+    return made
 
 
 def stored(folder: Path, position: int = 0) -> list[tuple[str, Row]]:

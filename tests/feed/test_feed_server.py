@@ -301,16 +301,53 @@ def test_slow_reader_makes_producers_wait_and_memory_stays_bounded(serve: Serve,
     assert order(tmp_path / "spool", "one") == list(range(40))
 
 
+def test_producer_gets_its_rate_and_others_theirs(serve: Serve, tmp_path: Path) -> None:
+    server = serve(limits=Limits(rate_bytes=200_000))
+    fast, slow = client(server, "fast"), client(server, "slow")
+    began, waits = time.monotonic(), set[str]()
+    for number in range(5):
+        fast.push_batch(batch(number, size=100_000))
+    slow.push([row(0)])
+    slow.flush(1.5)
+    while fast.stored < 5:
+        waits.add(fast.waits)
+        assert time.monotonic() < began + 30
+        time.sleep(0.02)
+    assert time.monotonic() - began > 4 * 100_000 / 200_000, "the first is taken at once, each other when it is due"
+    assert "This feed takes 200,000 bytes a second of each producer." in waits
+    slow.close(10)
+    fast.close(10)
+    assert order(tmp_path / "spool", "fast") == list(range(5))
+
+
+def test_steps_of_the_clock_change_nothing(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Durations are taken from the monotonic clock alone, in server, client and reader."""
+    away = [0.0]
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + away[0])
+    server = serve(make_policy=side, limits=Limits(rate_bytes=1 << 20))
+    acting = Acting(connection(server), "sim")
+    with client(server) as one:
+        for number, step_s in enumerate((0.0, -3600.0, 86_400.0, -1e9)):
+            away[0] = step_s
+            one.push([row(number)])
+            one.flush(5)
+            assert acting.act([row(9)], 5.0) is not None
+    acting.close()
+    assert acting.latency_ms()[1] < 5000
+    assert order(tmp_path / "spool", "one") == [0, 1, 2, 3]
+
+
 def test_full_disk_is_told_and_nothing_is_lost(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve()
-    real, full = spool.os.writev, threading.Event()
+    real, full = spool.os.pwrite, threading.Event()
 
-    def writev(file: int, parts: Any) -> int:
+    def pwrite(file: int, content: Any, at: int) -> int:
         if full.is_set():
             raise OSError(28, "No space left on device")
-        return real(file, parts)
+        return real(file, content, at)
 
-    monkeypatch.setattr(spool.os, "writev", writev)
+    monkeypatch.setattr(spool.os, "pwrite", pwrite)
     one = client(server)
     one.push([row(0)])
     one.flush(10)
@@ -419,4 +456,6 @@ def test_metadata_that_is_no_question_ends_the_stream_alone(serve: Serve) -> Non
     writer.begin(batch(0).schema)
     writer.write_with_metadata(batch(0), struct.pack("<Q", 1))
     assert refusal(reader.read_chunk, writer) == "The feed cannot do that: error."
-    assert Acting(raw, "sim").act([row(9)], 10.0) is not None
+    acting = Acting(raw, "sim")
+    assert acting.act([row(9)], 10.0) is not None
+    acting.close()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.feed import wire
 from tests.feed.kills import attack
 
 
@@ -13,6 +14,12 @@ def test_a_killed_server_and_cut_connections_lose_nothing(tmp_path: Path) -> Non
     found = attack(tmp_path / "spool", producers=2, seconds=4, kills=1)
     assert found["rows"] > 500
     assert found["reconnects"] > 1
+
+
+def test_damaged_messages_on_the_wire_are_refused_and_the_server_lives(tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="comes with TensorBoard")
+    found = wire.attack(tmp_path / "spool", tries=180)
+    assert found["taken"] < 120, found
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
 from devmind.curriculum.start import make_context
 from devmind.errors import ConfigError, FeedError, WorldError
-from devmind.feed import spool
+from devmind.feed import reader, spool
 from devmind.feed.client import Pushing
 from devmind.feed.reader import PIECE, Episodes, Source
 from devmind.feed.schema import Row
@@ -132,6 +132,31 @@ def test_fed_rows_are_what_the_environment_gave(serve: Serve, tmp_path: Path) ->
                 at[lane], tick[lane], following = following, 0, following + 1
         if following >= 5:
             break
+
+
+def test_every_episode_is_taken_as_often_as_the_ratio_allows_and_no_oftener(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "AGAIN", 4)
+    server = serve()
+    push_carts(server, 10)
+    source = Source(str(tmp_path / "spool"))
+    once = Episodes(source, "cartpole")
+    plain = [once.get(number) for number in range(10)]
+    thrice = Episodes(source, "cartpole", samples=3)
+    wanted = [*(0, 1, 2, 3) * 3, *(4, 5, 6, 7) * 3, 8, 9]
+    for number, at in enumerate(wanted):
+        thrice.let_go(number - 2)
+        assert np.array_equal(thrice.get(number).senses["body"], plain[at].senses["body"])
+    assert len(thrice._finished) <= 10 - 4
+    thrice.patience_s = 0.2
+    with pytest.raises(FeedError, match="has brought 10 episodes"):
+        thrice.get(len(wanted))  # the limit: not the same again before others have come
+    with pytest.raises(FeedError, match="was let go of"):
+        thrice.get(0)
+    fed = fed_context(tmp_path, str(tmp_path / "spool"), "feed.samples_per_insert=3")
+    world = fed.make_world("cartpole", "", lesson_seeds(5, 0))
+    assert np.array_equal(world.observe()["body"][0], world.observe()["body"][4])
 
 
 def test_lesson_that_acts_itself_and_foreign_senses_are_refused(serve: Serve, tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devmind.errors import DevmindError, FeedError, MomentError
-from devmind.feed.schema import PLAIN, Layout, Row, check_schema, decode, encode, rows_of, tensor_column
+from devmind.feed.schema import PLAIN, Layout, Row, check_schema, decode, encode, tensor_column
 from devmind.moment import Action, Moment
-from tests.feed.conftest import row
+from tests.feed.conftest import row, rows_of
 
 RNG = np.random.default_rng(0)
 SENSES: dict[str, Any] = {

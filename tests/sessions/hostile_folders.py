@@ -149,7 +149,8 @@ def spool(folder: Path) -> bytes:
 def read_spool(data: bytes, folder: Path) -> object:
     """Open the segment as the end of a spool, and read all of it."""
     from devmind.feed import spool as files
-    from devmind.feed.schema import decode, rows_of
+    from devmind.feed.schema import decode
+    from tests.feed.conftest import rows_of
 
     place = folder / "hostile-spool"
     shutil.rmtree(place, ignore_errors=True)
