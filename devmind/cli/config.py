@@ -55,15 +55,12 @@ def _show_costs(lesson: str, sets: Sequence[str]) -> None:
 
     name, found = costs(lesson, sets=sets)
     show.line(f"\nA step of {name}, forward and backward:")
+    rows = []
+    for size, one in found.items():
+        moved = map(show.megabytes, (one.checkpoint, one.ddp(RANKS), one.fsdp(RANKS)))
+        rows.append((size, f"{one.parameters:,}", f"{one.tokens:,}", f"{one.flops / 1e9:,.2f}", *moved))
     sent = (f"DDP sends, {RANKS}", f"FSDP, {RANKS}")
-    show.table(
-        ("size", "parameters", "tokens", "GFLOP", "checkpoint", *sent),
-        [
-            (size, f"{one.parameters:,}", f"{one.tokens:,}", f"{one.flops / 1e9:,.2f}",
-             *map(show.megabytes, (one.checkpoint, one.ddp(RANKS), one.fsdp(RANKS))))
-            for size, one in found.items()
-        ],
-    )  # fmt: skip
+    show.table(("size", "parameters", "tokens", "GFLOP", "checkpoint", *sent), rows)
     show.line("\nIts memory:")
     show.table(
         ("size", "weights", "gradients", "optimizer", "activations", "peak"),

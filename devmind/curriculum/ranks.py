@@ -158,8 +158,10 @@ def _wait_for_all(
         for other in missing:
             code = begun[other - 1].poll() if 0 < other <= len(begun) else None
             if code is not None:
-                raise ConfigError(f"Process {other} of this training ended (exit code {code}) before it had joined: "
-                                  f"{_last_words(logs / f'{other}.log')}")  # fmt: skip
+                said = _last_words(logs / f"{other}.log")
+                raise ConfigError(
+                    f"Process {other} of this training ended (exit code {code}) before it had joined: {said}"
+                )
         if time.monotonic() > until:
             raise ConfigError(
                 f"After {JOINING_S:.0f} s {len(missing)} of {size} processes of this training have not joined; look at "

@@ -13,6 +13,7 @@ import random
 import signal
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,11 @@ def attack(place: Path, kills: int, seed: int = 0) -> dict[str, Any]:
     assert all(value.equal(other["agent"][name]) for name, value in one["agent"].items()), "other weights"
     for at, each in one["optimizer"]["state"].items():
         assert all(value.equal(other["optimizer"]["state"][at][key]) for key, value in each.items()), "other moments"
+    saved = [int(line.split()[1]) for line in lines.read_text().splitlines() if line.startswith("saved")]
+    widest = max((after - before for before, after in pairwise(saved)), default=0)
     middle = sorted(steps_lost)[len(steps_lost) // 2]
-    return found | {"steps": begun_at + 20, "most steps lost": max(steps_lost), "median": middle}
+    lost = {"most steps lost": max(steps_lost), "median": middle, "most steps from one checkpoint to the next": widest}
+    return found | {"steps": begun_at + 20} | lost
 
 
 if __name__ == "__main__":

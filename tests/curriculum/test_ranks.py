@@ -131,10 +131,16 @@ def test_lesson_whose_numbers_are_read_elsewhere_is_not_sharded() -> None:
     assert "made with the agent" in why_whole(object.__new__(GradientLearner), Batches(lambda update: update, 2))
 
 
-@pytest.mark.parametrize(("program", "sentence"), [
-    ("print('no stage'); raise SystemExit(3)", r"Process 1 .* ended \(exit code 3\) before it had joined: no stage"),
-    ("import time; time.sleep(60)", "After 2 s 1 of 2 processes of this training have not joined"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("program", "sentence"),
+    [
+        (
+            "print('no stage'); raise SystemExit(3)",
+            r"Process 1 .* ended \(exit code 3\) before it had joined: no stage",
+        ),
+        ("import time; time.sleep(60)", "After 2 s 1 of 2 processes of this training have not joined"),
+    ],
+)
 def test_process_that_does_not_join_is_told_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, sentence: str
 ) -> None:
