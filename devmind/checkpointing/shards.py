@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from devmind.checkpointing.files import refusal
-from devmind.checkpointing.folders import write_whole
+from devmind.checkpointing.folders import INCOMPLETE, write_whole
 from devmind.checkpointing.generations import retire, write_manifest
 from devmind.checkpointing.lock import lock_folder
 from devmind.checkpointing.nested import split_tensors
@@ -44,26 +44,14 @@ def write_shards(
     tree, tensors = split_tensors(state)
     broken = [name for name, one in tensors.items() if name.startswith(checked) and not _is_finite(one)]
     _agree(ConfigError(f"{', '.join(broken[:3])} of '{about['lesson']}' are NaN or infinite.") if broken else None)
-    leads = dist.get_rank() == 0
+    incomplete = folder.with_name(folder.name + INCOMPLETE)
     with ExitStack() as opened:
-        incomplete = folder.with_name(f"{folder.name}.incomplete")
-        if leads:
-            _try(lambda: opened.enter_context(lock_folder(folder.parent, PATIENCE_S)))
-            _try(lambda: opened.enter_context(write_whole(folder)))
-        else:
-            _agree()
-            _agree()
+        _lead(lambda: opened.enter_context(lock_folder(folder.parent, PATIENCE_S)))
+        _lead(lambda: opened.enter_context(write_whole(folder)))
         _try(lambda: _write_parts(incomplete, tensors))
-        if leads:
-            _try(lambda: write_manifest(incomplete, about, tree))
-            _try(opened.close)  # synced and renamed
-        else:
-            _agree()
-            _agree()
-    if leads:
-        _try(lambda: _back_up(folder, backup))
-    else:
-        _agree()
+        _lead(lambda: write_manifest(incomplete, about, tree))
+        _lead(opened.close)  # synced and renamed
+    _lead(lambda: _back_up(folder, backup))
 
 
 def _is_finite(tensor: Tensor) -> bool:
@@ -93,8 +81,12 @@ def _back_up(folder: Path, backup: Path | None) -> None:
         retire(folder.parent)
 
 
+def _lead(act: Callable[[], Any]) -> None:
+    """Do it at rank 0 alone; if it fails, it fails for all."""
+    _try(act if dist.get_rank() == 0 else lambda: None)
+
+
 def _try(act: Callable[[], Any]) -> None:
-    """Do what this process alone does; if it fails, it fails for all."""
     fault: DevmindError | None = None
     try:
         act()

@@ -71,8 +71,8 @@ class StepCost:
         return 2 * 4 * self.trained * (world - 1) // world
 
     def fsdp(self, world: int) -> int:
-        """The same if parameters are sharded: those are gathered once, and gradients scattered."""
-        return 4 * (self.parameters + self.trained) * (world - 1) // world
+        """The same if parameters are sharded: those are gathered for either pass, and gradients scattered."""
+        return 4 * (2 * self.parameters + self.trained) * (world - 1) // world
 
 
 class LiveBytes(TorchDispatchMode):
