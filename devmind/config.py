@@ -124,6 +124,9 @@ class RunConfig(Section):
         description="processes that teach together on this machine, one for each device; a step's batch is as many "
         "times as large",
     )  # fmt: skip
+    strategy: Literal["ddp", "fsdp"] = Field(
+        "ddp", description="'ddp': every device holds the whole agent; 'fsdp': each of them a part of it"
+    )
     on: str = Field(
         "here",
         pattern="^(here|ray(:.+)?)$",

@@ -48,6 +48,8 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "side_by_side",
         "cluster",
         "ranks",
+        "cost",
+        "sharding",
         "untouched",
         "study",
     )

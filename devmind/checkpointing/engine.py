@@ -16,8 +16,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from devmind.bounds import parse_json
-from devmind.checkpointing.generations import Layout, next_number, write
+from devmind.checkpointing.generations import Layout, name_of, next_number, write
 from devmind.checkpointing.nested import split_tensors
 from devmind.checkpointing.writer import Order, carry_out
 from devmind.errors import CheckpointError, ConfigError
@@ -260,6 +260,7 @@ class SavingEngine:
         checked: beginning of the names of tensors without which nothing may be saved unless they are finite.
 
     Attributes:
+        number: of the next generation.
         count, skipped: generations written; snapshots that were replaced by a newer one before that.
         stalled_s, host_s, disk_s: seconds for which learning stood still, of the writer's checksums, and of the disk.
     """
@@ -280,7 +281,7 @@ class SavingEngine:
         self._saved, self._failed = saved, failed
         self.count = self.skipped = 0
         self.stalled_s = self.host_s = self.disk_s = 0.0
-        self._number = next_number([self.shelf, *([backup] if backup else [])])
+        self.number = next_number([self.shelf, *([backup] if backup else [])])
         self._writer = Writer.of_this_process()
         self._writing: Order | None = None
         self._waiting: Order | None = None
@@ -338,10 +339,21 @@ class SavingEngine:
         tree, layout = self._writer.buffers[memory].take(state)
         backup = str(self.backup) if self.backup else None
         tensors = [(name, kind, list(shape)) for name, kind, shape in layout.tensors]
-        self._waiting = Order(memory, str(self.shelf), backup, self._number, dict(about), tree, tensors, self.checked)
+        self._waiting = Order(memory, str(self.shelf), backup, self.number, dict(about), tree, tensors, self.checked)
         self._taken_s, self._taken_at = time.monotonic(), int(about.get("updates", 0))
         self._pause_s = PAUSES * (self._taken_s - begun)
         self.stalled_s += self._taken_s - begun
+
+    @contextmanager
+    def writing_itself(self, about: Mapping[str, Any]) -> Iterator[None]:
+        """The block writes generation `number` of this shelf while learning stands still."""
+        self._taken_s, self._taken_at = time.monotonic(), int(about.get("updates", 0))
+        yield
+        took = time.monotonic() - self._taken_s
+        self._taken_s, self._pause_s = time.monotonic(), PAUSES * took
+        self.disk_s, self.stalled_s, self.count = self.disk_s + took, self.stalled_s + took, self.count + 1
+        self._saved(Saved(name_of(self.number), about))
+        self.number += 1
 
     def finish(self, state: Any, about: Mapping[str, Any]) -> None:
         """Save `state`, the last one, and return after it is on the disk."""
@@ -382,7 +394,7 @@ class SavingEngine:
 
     def _begin(self, order: Order, by_process: bool) -> None:
         self._writing, self._waiting = order, None
-        self._number += 1
+        self.number += 1
         # A lesson that ends before its first snapshot needs no process.
         if by_process and OTHERS_WRITE:
             self._writer.order(order)

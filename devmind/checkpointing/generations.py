@@ -26,6 +26,8 @@ from devmind.errors import CheckpointError
 
 FORMAT = 2
 MANIFEST, TENSORS, PREFIX = "manifest.json", "tensors.safetensors", "gen-"
+SHARDS = "shard-*.safetensors"
+"""Files that take the place of TENSORS if several processes have written it (`devmind.checkpointing.shards`)."""
 KEEP = 2
 """Generations that are kept on a shelf."""
 MANIFEST_BYTES = 1 << 30
@@ -118,6 +120,23 @@ def write(
     return summed - begun, time.perf_counter() - summed
 
 
+def write_manifest(incomplete: Path, about: Mapping[str, Any], tree: Any) -> None:
+    """Write the manifest of a generation whose shards are in the folder.
+
+    Raises:
+        CheckpointError: the disk refuses.
+    """
+    with explain_os_errors(incomplete):
+        shards = [[path.name, path.stat().st_size, _crc(path)] for path in sorted(incomplete.glob(SHARDS))]
+        content = {"format": FORMAT, "about": dict(about), "shards": shards, "state": tree}
+        (incomplete / MANIFEST).write_bytes(_sealed(content))
+
+
+def _crc(path: Path) -> int:
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        return zlib.crc32(whole)
+
+
 def _write_tensors(path: Path, header: bytes, numbers: memoryview, size: int) -> None:
     """Write the header and `size` bytes of `numbers`, past the system's cache where that is possible: copying into it
     and writing it back took the cores from learning for half a second of every 210 MB.
@@ -186,6 +205,9 @@ def verify(folder: Path) -> dict[str, Any]:
     """
     folder = Path(folder)
     content = read_manifest(folder)
+    if "shards" in content:
+        _verify_shards(folder, content["shards"])
+        return content
     with bounds.damage(
         CheckpointError, f"{folder / MANIFEST} is not the manifest of a generation ({{}}); use another one."
     ):
@@ -211,6 +233,15 @@ def verify(folder: Path) -> dict[str, Any]:
             f"{path} is damaged: {bounds.printable(broken[0])} does not match its checksum; use an older one."
         )
     return content
+
+
+def _verify_shards(folder: Path, shards: Any) -> None:
+    with bounds.damage(CheckpointError, f"{folder / MANIFEST} names no shards ({{}}); use another one."):
+        wanted = {Path(str(name)).name: (int(size), int(crc)) for name, size, crc in shards}
+    for name, (size, crc) in wanted.items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != size or not size or _crc(path) != crc:
+            raise CheckpointError(f"{path} is missing or damaged; use an older one.")
 
 
 def is_whole(folder: Path) -> bool:
@@ -265,7 +296,21 @@ def _state(folder: Path, content: Mapping[str, Any], device: str = "cpu") -> Any
 
     from devmind.checkpointing.nested import join
 
+    if "shards" in content:
+        return join(content["state"], _gather(folder, device))
     return join(content["state"], load_file(folder / TENSORS, device=device))
+
+
+def _gather(folder: Path, device: str) -> dict[str, Any]:
+    """The tensors of a generation in shards, whole."""
+    import torch
+    import torch.distributed.checkpoint as dcp
+
+    reader = dcp.HuggingFaceStorageReader(str(folder))
+    known = reader.read_metadata().state_dict_metadata
+    found = {name: torch.empty(one.size, dtype=one.properties.dtype, device=device) for name, one in known.items()}
+    dcp.load(found, storage_reader=reader, no_dist=True)
+    return found
 
 
 def newest(shelf: Path, backup: Path | None = None, tell: Callable[[str], None] = lambda sentence: None) -> Path | None:

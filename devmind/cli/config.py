@@ -24,8 +24,13 @@ def show_(
     ] = "nursery",
     sets: SetOption = None,
     explain: Annotated[bool, typer.Option("--explain", help="Every key with its value, origin and meaning.")] = False,
+    cost: Annotated[
+        bool, typer.Option("--cost", help="What a step costs at each size; NAME is then a lesson, as STAGE/LESSON.")
+    ] = False,
 ) -> None:
     """Print a configuration with everything it extends, as YAML."""
+    if cost:
+        return _show_costs("" if name == "nursery" else name, sets or ())
     import yaml
 
     from devmind.config import LIVE, LiveConfig, RunConfig, config_names, load_as
@@ -38,6 +43,36 @@ def show_(
         )
     else:
         print(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False), end="")
+
+
+RANKS = 8
+"""The processes for which it is said what each of them sends."""
+
+
+def _show_costs(lesson: str, sets: Sequence[str]) -> None:
+    show.line(f"{show.LOADING}; no step is taken, but the lesson makes a batch at each size.", "dim")
+    from devmind.curriculum.cost import costs
+
+    name, found = costs(lesson, sets=sets)
+    show.line(f"\nA step of {name}, forward and backward:")
+    rows = []
+    for size, one in found.items():
+        moved = map(show.megabytes, (one.checkpoint, one.ddp(RANKS), one.fsdp(RANKS)))
+        rows.append((size, f"{one.parameters:,}", f"{one.tokens:,}", f"{one.flops / 1e9:,.2f}", *moved))
+    sent = (f"DDP sends, {RANKS}", f"FSDP, {RANKS}")
+    show.table(("size", "parameters", "tokens", "GFLOP", "checkpoint", *sent), rows)
+    show.line("\nIts memory:")
+    show.table(
+        ("size", "weights", "gradients", "optimizer", "activations", "peak"),
+        [
+            (size, *map(show.megabytes, (one.weights, one.gradients, one.optimizer, one.saved, one.peak)))
+            for size, one in found.items()
+        ],
+    )
+    show.line(
+        f"\nA multiplication and an addition are two FLOP. DDP, FSDP: what each of {RANKS} processes sends in a step.\n"
+        "The peak is that of PyTorch's tensors: less than the sum if gradients come as activations go."
+    )
 
 
 def explain_keys(config: Section, name: str, sets: Sequence[str]) -> list[tuple[str, str, str, str]]:

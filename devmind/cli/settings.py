@@ -36,6 +36,7 @@ def run_config(
     sets: Sequence[str] | None = None,
     on: str | None = None,
     devices: int | None = None,
+    strategy: str | None = None,
 ) -> RunConfig:
     """The configuration of a run; by default that of size nursery.
 
@@ -46,7 +47,8 @@ def run_config(
     check_minutes(minutes)
     from devmind.config import load
 
-    typed = {key: value for key, value in (("minutes", minutes), ("on", on), ("devices", devices)) if value is not None}
+    given = {"minutes": minutes, "on": on, "devices": devices, "strategy": strategy}
+    typed = {key: value for key, value in given.items() if value is not None}
     config = load(name or "nursery", typed, sets or ())
     existing_files([Path(file) for file in config.text.files or ()], "text.files")
     may_ask_hub(config.trunk.pretrained)

@@ -188,6 +188,10 @@ def run(
         int | None,
         typer.Option("--devices", min=1, metavar="N", help="Teach one stage in N processes, one for each device."),
     ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option("--strategy", metavar="ddp|fsdp", help="Whether devices hold the agent or a part of it."),
+    ] = None,
     ablate: Annotated[
         bool, typer.Option("--ablate", help="Also train a twin, for comparison; a finished run gets it.")
     ] = False,
@@ -210,7 +214,7 @@ def run(
         existing(out, "--out")
         curriculum.resume(out, cut)
     experience, sets = feeds_apart(experience, sets)
-    settings = run_config(config, minutes, sets, on, devices)
+    settings = run_config(config, minutes, sets, on, devices, strategy)
     names = [plugins.find("stages", name).name for name in stages if name != ALL]
     found, sessions = data_folder(data), existing_files(experience, "--experience")
     inputs: dict[str, Any] = {"agent": agent, "data": found, "sessions": sessions, "command": uncut(ctx.obj)}

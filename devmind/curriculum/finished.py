@@ -49,7 +49,7 @@ def identity(
 
 def deciding(config: RunConfig) -> dict[str, Any]:
     """The settings without those that change no number, and may be changed between a run's beginning and its end."""
-    return config.model_dump(mode="json", exclude={"loggers", "checkpoint", "on", "devices"})
+    return config.model_dump(mode="json", exclude={"loggers", "checkpoint", "on", "devices", "strategy"})
 
 
 def path_from_run(path: Path | None, out: Path) -> str | None:

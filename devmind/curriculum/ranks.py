@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -25,7 +26,7 @@ import torch
 import torch.distributed as dist
 
 from devmind.agent.threads import cores
-from devmind.bounds import parse_json
+from devmind.bounds import parse_json, printable
 from devmind.checkpointing.files import make_folder
 from devmind.errors import CheckpointError, ConfigError
 
@@ -35,6 +36,8 @@ ENDS = "DEVMIND_ENDS_WITH_STDIN"
 """Environment variable of a process that must not outlive the one that started it."""
 PATIENCE = timedelta(days=30)
 """Others wait while rank 0 examines, however long that takes; a process that ends is noticed at once."""
+JOINING_S = 120.0
+"""Seconds in which all processes must have begun; torch itself would wait for half an hour."""
 ENDING_S = 10.0
 _waiting: list[dist.ProcessGroup] = []
 
@@ -68,6 +71,7 @@ def joined(devices: int, folder: Path) -> Iterator[None]:
 
     Raises:
         CheckpointError: one of the processes has ended.
+        ConfigError: one of them has ended, or has not come, before they had all joined.
     """
     by_torchrun, begun = _is_by_torchrun(), list[subprocess.Popen[bytes]]()
     if _waiting or (devices == 1 and not by_torchrun):
@@ -79,7 +83,7 @@ def joined(devices: int, folder: Path) -> Iterator[None]:
     try:
         if not by_torchrun:
             begun += _begin(devices, folder)
-        _join()
+        _join(begun, folder / "ranks")
         yield
     except RuntimeError as error:
         if "gloo" not in str(error).lower() and not isinstance(error, dist.DistError):
@@ -128,14 +132,47 @@ def _begin_one(number: int, log: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=file, stderr=file)
 
 
-def _join() -> None:
+def _join(begun: Sequence[subprocess.Popen[bytes]], logs: Path) -> None:
     if torch.accelerator.is_available():
         torch.accelerator.set_device_index(int(os.environ.get("LOCAL_RANK", "0")))
     end_with_parent()
     number, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    store = os.environ.get(STORE)
-    dist.init_process_group(init_method=f"file://{store}" if store else "env://", rank=number, world_size=size)
+    place = f"file://{os.environ[STORE]}?rank={number}&world_size={size}" if STORE in os.environ else "env://"
+    store, number, size = next(dist.rendezvous(place, timeout=timedelta(seconds=JOINING_S)))
+    _wait_for_all(store, number, size, begun, logs)
+    dist.init_process_group(store=store, rank=number, world_size=size)
     _waiting.append(dist.new_group(backend="gloo", timeout=PATIENCE))
+
+
+def _wait_for_all(
+    store: dist.Store, number: int, size: int, begun: Sequence[subprocess.Popen[bytes]], logs: Path
+) -> None:
+    """Wait until all processes have come to the meeting point, watching those that this one has begun.
+
+    Raises:
+        ConfigError: one of them has ended, or time is up.
+    """
+    store.set(f"devmind/{number}", "here")
+    until, missing = time.monotonic() + JOINING_S, list(range(size))
+    while missing := [other for other in missing if not store.check([f"devmind/{other}"])]:
+        for other in missing:
+            code = begun[other - 1].poll() if 0 < other <= len(begun) else None
+            if code is not None:
+                said = _last_words(logs / f"{other}.log")
+                raise ConfigError(
+                    f"Process {other} of this training ended (exit code {code}) before it had joined: {said}"
+                )
+        if time.monotonic() > until:
+            raise ConfigError(
+                f"After {JOINING_S:.0f} s {len(missing)} of {size} processes of this training have not joined; look at "
+                f"{logs}, and begin fewer, or on machines that all see {logs.parent}."
+            )
+        time.sleep(0.05)
+
+
+def _last_words(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
+    return printable(lines[-1]) if lines else f"it said nothing in {log}."
 
 
 def send(job: Mapping[str, Any]) -> None:

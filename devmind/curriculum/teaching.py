@@ -19,7 +19,7 @@ import torch
 from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
-from lightning.pytorch.strategies import DDPStrategy
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
 from torch import Tensor
 
 from devmind.agent.agent import Agent
@@ -28,15 +28,18 @@ from devmind.agent.precision import DOUBLE, InDouble
 from devmind.checkpointing import generations
 from devmind.checkpointing.engine import Every, Saved, SavingEngine
 from devmind.checkpointing.lock import lock_folder
+from devmind.checkpointing.shards import write_shards
 from devmind.curriculum import ranks
 from devmind.curriculum.finished import shelves
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import pinned_settings
 from devmind.curriculum.progress import LessonProgress, say
 from devmind.curriculum.rehearsal import Mixed, Rehearsal, mix_rehearsal
+from devmind.curriculum.sharding import ShardedAgent, shard_optimizer, why_whole
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed
 from devmind.curriculum.timing import Stopwatch, TimedBatches, shares
 from devmind.errors import CheckpointError, ConfigError
+from devmind.learners.gradient import GradientLearner
 from devmind.seeding import derive_seed
 
 TELL_EVERY_S = 1.0
@@ -98,6 +101,16 @@ class LessonModule(LightningModule):
         # As a part of this module, the agent moves to the device and to training mode.
         self.learner, self.agent = learner, learner.agent
         self.batches, self.updates, self._state = batches, updates, state
+        self._sharded: ShardedAgent | None = None
+
+    def configure_model(self) -> None:
+        """Shard the agent, if all ranks are to hold it together."""
+        if isinstance(self.trainer.strategy, ModelParallelStrategy):
+            others = [one.learner for one in self.batches.others] if isinstance(self.batches, Mixed) else []
+            mesh = self.trainer.strategy.device_mesh["data_parallel"]
+            assert isinstance(self.learner, GradientLearner)  # `why_whole`
+            self._sharded = ShardedAgent(self.learner, others, mesh)
+            self.agent = self._sharded.agent
 
     @property
     def steps(self) -> int:
@@ -118,13 +131,17 @@ class LessonModule(LightningModule):
         if self.is_double:  # what `begin` made too
             self.agent.double()
             self.computing.enter_context(InDouble())
-        if self._state is not None:
-            self.learner.load_state_dict(self._state)
+        state = self._state
+        if state is not None:
+            cut = self._sharded and isinstance(self.learner, GradientLearner)
+            self.learner.load_state_dict(shard_optimizer(state, self.learner) if cut else state)
 
     def on_fit_end(self) -> None:
         """The lesson has ended or was stopped: the agent returns to its earlier mode."""
         self.learner.end()
         self.learner.backward = lambda loss: loss.backward()
+        if self._sharded:
+            self.agent, self._sharded = self._sharded.close(), None
         self.agent.train(self._came_training)
 
     def configure_optimizers(self) -> None:
@@ -250,6 +267,10 @@ class LessonRun(Stoppable):
             shelf, _every(context.config.checkpoint.every), backup, saved=self._note_saved, failed=self._note_fault
         )
         self._unsaid: Saved | None = None
+        self.sharded = shared and context.config.strategy == "fsdp"
+        if self.sharded and (why := why_whole(learner, batches)):
+            self.sharded = False
+            say(f"The lesson '{lesson.name}' is not sharded, as {why}; every process holds the whole agent.")
 
     def _resumed(self, resume: Mapping[str, Any], learner: Learner, batches: Batches) -> LessonModule:
         """Restore the position `resume`: the agent, all learners, the batches and the time spent."""
@@ -276,7 +297,7 @@ class LessonRun(Stoppable):
         if left and not cut:
             with self.progress, self.watch.watching(module.agent), self.engine:
                 loggers = _loggers(self.context, self.lesson.name)
-                fit(module, TimedBatches(batches, self.watch), self.context, [self], left, loggers, self.shared)
+                fit(module, TimedBatches(batches, self.watch), self.context, [self], left, loggers, self._strategy())
                 busy = self.engine.busy()
             self.seconds = time.monotonic() - self._began_s
         self._say_saved()
@@ -303,8 +324,8 @@ class LessonRun(Stoppable):
             Interrupted: rank 0 was asked to stop.
         """
         left = len(self.module.batches) - self.module.updates
-        stop, batches = Stoppable(shared=True), TimedBatches(self.module.batches, self.watch)
-        fit(self.module, batches, self.context, [stop], left, [], shared=True)
+        stop, batches = Following(self), TimedBatches(self.module.batches, self.watch)
+        fit(self.module, batches, self.context, [stop], left, [], self._strategy())
         if stop.stopped_by:
             raise Interrupted(stop.stopped_by)
 
@@ -338,11 +359,24 @@ class LessonRun(Stoppable):
             self._say_saved()
             self.progress.show(done, scalars.get("loss"))
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
-        if self.stopped_by or ends:
+        if self.sharded:
+            self.save_together(updates, done, bool(self.stopped_by or ends or self.engine.is_due(updates)))
+        elif self.stopped_by or ends:
             self.engine.finish(self._state(updates, done), self._about(updates, done))
         elif self.engine.is_due(updates):
             self.engine.snapshot(self._state(updates, done), self._about(updates, done))
         self._ended_s = time.perf_counter()
+
+    def save_together(self, updates: int, done: int, wanted: bool = False) -> None:
+        """If rank 0 wants it, all ranks write their shards of a checkpoint, while learning stands still."""
+        number = ranks.most(self.engine.number * wanted)
+        if number:
+            state, about = self._state(updates, done), self._about(updates, done)
+            with self.engine.writing_itself(about):
+                write_shards(self.engine.shelf / generations.name_of(number), self.engine.backup, state, about)
+
+    def _strategy(self) -> str:
+        return "fsdp" if self.sharded else "ddp" if self.shared else ""
 
     def _state(self, updates: int, done: int) -> dict[str, Any]:
         """Everything that the next step depends on."""
@@ -402,6 +436,21 @@ class LessonRun(Stoppable):
                 self.journal.write("checkpoint_failed", lesson=self.lesson.name, fault=sentence)
 
 
+class Following(Stoppable):
+    """A rank that writes nothing but its shards."""
+
+    def __init__(self, run: LessonRun) -> None:
+        super().__init__(shared=True)
+        self.run = run
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """After each step."""
+        super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
+        if self.run.sharded:
+            updates = self.run.module.updates + 1
+            self.run.save_together(updates, self.run.module.batches.own_steps(updates))
+
+
 def _every(text: str) -> Every:
     """How often is saved, as the configuration says it ('continuous', '10 steps', '20 s')."""
     number, _, unit = text.partition(" ")
@@ -455,9 +504,9 @@ def fit(
     callbacks: list[Callback],
     updates: int,
     loggers: list[Logger],
-    shared: bool = False,
+    strategy: str = "",
 ) -> None:
-    """Learn from `updates` batches of `data` with a new Trainer; `shared`: all ranks do, and average gradients."""
+    """Learn from `updates` batches of `data` with a new Trainer; with a `strategy` all ranks do, by 'ddp' or 'fsdp'."""
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     device = pick_device(context.device)
     with warnings.catch_warnings():
@@ -473,7 +522,7 @@ def fit(
             enable_model_summary=False,
             log_every_n_steps=10,
             use_distributed_sampler=False,
-            **(_all_devices(device) if shared else trainer_device(device)),  # type: ignore[arg-type]
+            **(_all_devices(device, strategy) if strategy else trainer_device(device)),  # type: ignore[arg-type]
         )
         try:
             trainer.fit(module, train_dataloaders=data)
@@ -487,12 +536,13 @@ def fit(
     place(module.agent, device)  # Lightning moves its module back to the CPU
 
 
-def _all_devices(device: torch.device) -> dict[str, object]:
+def _all_devices(device: torch.device, strategy: str) -> dict[str, object]:
     """Arguments of the Trainer for one process a device. A lesson uses some of the agent's parts, so most get no
     gradient."""
     nodes = ranks.world() // ranks.local()
-    strategy = DDPStrategy(find_unused_parameters=True)
-    return trainer_device(device) | {"devices": ranks.local(), "num_nodes": nodes, "strategy": strategy}
+    sharded = ModelParallelStrategy(data_parallel_size=ranks.world(), tensor_parallel_size=1)
+    how = sharded if strategy == "fsdp" else DDPStrategy(find_unused_parameters=True)
+    return trainer_device(device) | {"devices": ranks.local(), "num_nodes": nodes, "strategy": how}
 
 
 def _loggers(context: Context, lesson: str) -> list[Logger]:

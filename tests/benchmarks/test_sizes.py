@@ -11,12 +11,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 from torch import Tensor
 
 from devmind import plugins
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
+from devmind.curriculum.cost import LiveBytes
 from devmind.curriculum.runner import in_order
 from devmind.curriculum.start import load_stage
 from devmind.testing import tiny_context
@@ -30,20 +30,6 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     yield importlib.import_module("sizes")
     sys.modules.pop("sizes", None)
-
-
-def test_live_bytes_counts_each_live_storage_once(sizes: ModuleType) -> None:
-    with sizes.LiveBytes() as counter:
-        first = torch.zeros(1000)
-        second = first + 1
-        view = second[:10]
-        assert (counter.live, counter.most) == (8000, 8000)
-        del first
-        assert (counter.live, counter.most) == (4000, 8000)
-        del second
-        assert counter.live == 4000, "a view keeps its storage alive"
-        del view
-    assert counter.live == 0
 
 
 def test_predicted_sizes_of_a_lesson_equal_measured_sizes(
@@ -65,7 +51,8 @@ def test_predicted_sizes_of_a_lesson_equal_measured_sizes(
     learner: Any = lesson.make_learner(agent, context)
     learner.steps, batch = 2, next(iter(lesson.make_batches(agent, context, 2)))
     agent.train()
-    with sizes.LiveBytes() as counter:
+    learner.begin(0)
+    with LiveBytes() as counter:
         loss, _ = learner.loss(agent, batch)
         saved = counter.live
     loss.backward()
@@ -85,7 +72,7 @@ def test_failed_prediction_is_reported_and_exits_nonzero(
     def broken(*_: Any) -> dict[str, Any]:
         raise TypeError("a lesson of another kind")
 
-    monkeypatch.setattr(sizes, "newborn", lambda size, stages: Agent(AgentConfig(size=size)))
+    monkeypatch.setattr(sizes, "fake_newborn", lambda size, stages: Agent(AgentConfig(size=size)))
     monkeypatch.setattr(sizes, "foretold", broken)
     monkeypatch.setattr(sys, "argv", ["sizes.py", "--fake", "--size", "tiny", "--stages", STAGE, "--lessons", LESSON])
     with pytest.raises(SystemExit) as ended:

@@ -80,7 +80,7 @@ def test_snapshot_is_of_its_moment_and_the_two_newest_stay_in_both_places(tmp_pa
         found = load(shelf / name_of(3))
         assert torch.equal(found["w"], torch.full((5000,), 3.0))
         assert [t.dtype for t in found["more"]] == [t.dtype for t in kept["more"]]
-    assert SavingEngine(tmp_path / "shelf", Every())._number == 4
+    assert SavingEngine(tmp_path / "shelf", Every()).number == 4
 
 
 def test_relative_shelf_is_where_learning_is_not_where_the_writer_began(

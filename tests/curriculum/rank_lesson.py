@@ -1,6 +1,7 @@
-"""A lesson taught by several processes, as a program: `python -m tests.curriculum.rank_lesson OUT RANKS [FAULT]`.
+"""A lesson taught by several processes: `python -m tests.curriculum.rank_lesson OUT RANKS [STRATEGY [FAULT]]`.
 
-RANKS is 1 where torchrun begins the processes. FAULT `dies` ends rank 1 at its fourth batch.
+RANKS is 1 where torchrun begins the processes. FAULT `dies` ends rank 1 at its fourth batch; `goes on` is none: the
+newest checkpoint is taken up.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.threads import stepping_threads
+from devmind.checkpointing import generations
 from devmind.curriculum import ranks
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Batches, Context, Lesson
@@ -49,7 +51,9 @@ def joined_rows(one: Any, other: Any) -> Any:
     return torch.cat([one, other]) if isinstance(one, torch.Tensor) else one
 
 
-def teach(out: Path, count: int, fault: str = "", resume: Any = None, one_batch: bool = False) -> Agent:
+def teach(
+    out: Path, count: int, strategy: str = "ddp", fault: str = "", resume: Any = None, one_batch: bool = False
+) -> Agent:
     agent = Agent(AgentConfig(size="tiny", seed=3))
     STAGE.admit(agent)
     agent.config.stages = ["lamps"]
@@ -59,8 +63,10 @@ def teach(out: Path, count: int, fault: str = "", resume: Any = None, one_batch:
             os._exit(9)
         return double(update) if one_batch else rows(update)
 
-    lesson = Lesson("one", make_learner, lambda agent, context, steps: Batches(make, steps), STEPS, 1.0)
-    context = make_context(config(checkpoint={"every": "1 steps"}), out, None, ())
+    lesson = Lesson("one", make_learner, lambda agent, context, steps: Batches(make, steps, prefetch=True), STEPS, 1.0)
+    context = make_context(config(checkpoint={"every": "1 steps"}, strategy=strategy), out, None, ())
+    if fault == "goes on":
+        resume = generations.load_newest(out / "checkpoints", None, print)
     with stepping_threads(), ranks.joined(count, out):
         run = LessonRun(
             lesson, STEPS, agent, context, Journal(out / "journal.jsonl"), resume=resume, shared=ranks.world() > 1
