@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -218,7 +219,20 @@ class Sums:
         )
         weight *= inverse
         solution = Solution(weight, targets - weight @ means, used, condition, n)
-        return self._calibrate(solution, targets) if self.classes and codes is None else solution
+        return self.calibrated(solution) if self.classes and codes is None else solution
+
+    def calibrated(self, solution: Solution) -> Solution:
+        """Logits a (s - p) / p^k + b log p of scores s, with the classes' shares p; a, b and k of the held-out rows."""
+        state, share = self.state_dict(), self.counts.cpu().double() / self.rows
+        rows, labels = (state[name][:MOST_CALIBRATED].cpu() for name in ("held", "held_labels"))
+        prior = (share * self.rows + 0.5) / (self.rows + 0.5 * len(share))
+        scores = solution.scores(rows.double() * (self.scale.double().cpu() / LEVELS))
+        a, b, k, nats = 1.0, 1.0, 1.0, math.nan
+        if len(rows) >= LEAST_CALIBRATED:
+            a, b, k, nats = calibrate(scores.numpy(), labels.numpy(), prior.numpy())
+        spread = a / prior**k
+        weight, bias = solution.weight * spread[:, None], (solution.bias - prior) * spread + b * prior.log()
+        return Solution(weight, bias, solution.penalty, solution.condition, solution.rows, nats)
 
     def _checked(self, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         n, count = len(features), len(self.counts)
@@ -285,19 +299,6 @@ class Sums:
     def _shape(self) -> tuple[Any, ...]:
         return self.classes, self.held_share, self.scale.tolist(), self.target_scale.tolist(), len(self.counts)
 
-    def _calibrate(self, solution: Solution, share: Tensor) -> Solution:
-        """Logits a (s - p) / p^k + b log p of scores s, with the classes' shares p; a, b and k of the held-out rows."""
-        state = self.state_dict()
-        rows, labels = (state[name][:MOST_CALIBRATED].cpu() for name in ("held", "held_labels"))
-        prior = (share * self.rows + 0.5) / (self.rows + 0.5 * len(share))
-        scores = (rows.double() * (self.scale.double().cpu() / LEVELS)) @ solution.weight.T + solution.bias
-        a, b, k, nats = 1.0, 1.0, 1.0, math.nan
-        if len(rows) >= LEAST_CALIBRATED:
-            a, b, k, nats = calibrate(scores.numpy(), labels.numpy(), prior.numpy())
-        spread = a / prior**k
-        weight, bias = solution.weight * spread[:, None], (solution.bias - prior) * spread + b * prior.log()
-        return Solution(weight, bias, solution.penalty, solution.condition, solution.rows, nats)
-
 
 _SCALES = ("scale", "target_scale")
 _SUMMED = ("gram", "totals", "cross", "counts", "squares", "clipped")
@@ -312,7 +313,7 @@ def add_gram(total: Tensor, rows: Tensor, sign: int = 1) -> None:
         rows: at most TOGETHER of integers -127..127 in float32, [n, F].
     """
     edges = np.linspace(0, rows.shape[1], min(BLOCKS, rows.shape[1]) + 1).astype(int).tolist()
-    for begin, end in zip(edges[:-1], edges[1:], strict=True):
+    for begin, end in pairwise(edges):
         product = rows[:, begin:end].T @ rows[:, :end]
         total[begin:end, :end].add_(product.to(torch.int32), alpha=sign)
 

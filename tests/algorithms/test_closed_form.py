@@ -145,11 +145,11 @@ def test_penalty_follows_the_noise() -> None:
 
 def test_features_that_depend_on_each_other_are_solved_or_refused() -> None:
     features, labels = data()
-    twice = Sums(2 * F + 1, C, 1.0)
-    twice.update(torch.cat((features, features, torch.ones(ROWS, 1)), 1), labels)
+    twice, doubled = Sums(2 * F + 1, C, 1.0), torch.cat((features, features, torch.ones(ROWS, 1)), 1)
+    twice.update(doubled, labels)
     solution = twice.solve()
     assert solution.condition < 1e12
-    assert float((solution.scores(torch.cat((features, features, torch.ones(ROWS, 1)), 1)).argmax(1) == labels).float().mean()) > 0.7  # fmt: skip
+    assert float((solution.scores(doubled).argmax(1) == labels).float().mean()) > 0.7
     assert float(solution.weight[:, -1].abs().max()) == 0.0
     with pytest.raises(DevmindError, match="depend on each other: the system's condition number"):
         twice.solve(0.0)
