@@ -40,7 +40,6 @@ PENALTIES = tuple(10.0 ** (e / 2) for e in range(-18, 5))
 HELD_OUT = 1 / 32
 """The share of rows that probabilities are calibrated on."""
 MOST_CALIBRATED = 20_000
-LEAST_CALIBRATED = 8
 _HASH_BITS = 16
 
 
@@ -228,7 +227,7 @@ class Sums:
         prior = (share * self.rows + 0.5) / (self.rows + 0.5 * len(share))
         scores = solution.scores(rows.double() * (self.scale.double().cpu() / LEVELS))
         a, b, k, nats = 1.0, 1.0, 1.0, math.nan
-        if len(rows) >= LEAST_CALIBRATED:
+        if len(rows):
             a, b, k, nats = calibrate(scores.numpy(), labels.numpy(), prior.numpy())
         spread = a / prior**k
         weight, bias = solution.weight * spread[:, None], (solution.bias - prior) * spread + b * prior.log()
@@ -238,9 +237,10 @@ class Sums:
         n, count = len(features), len(self.counts)
         wanted = (n,) if self.classes else (n, count)
         if features.ndim != 2 or features.shape[1] != self.features or tuple(targets.shape) != wanted:
+            kind = "labels [n]" if self.classes else f"targets [n, {count}]"
             raise DevmindError(
-                f"Expected features [n, {self.features}] and {'labels [n]' if self.classes else f'targets [n, {count}]'}"
-                f"; got {list(features.shape)} and {list(targets.shape)}."
+                f"Expected features [n, {self.features}] and {kind}; got {list(features.shape)} and "
+                f"{list(targets.shape)}."
             )
         if features.numel() and not bool(torch.stack(features.aminmax()).isfinite().all()):
             raise DevmindError("A feature is NaN or infinite; closed form needs finite ones. Drop those rows.")
@@ -321,6 +321,9 @@ def add_gram(total: Tensor, rows: Tensor, sign: int = 1) -> None:
 def calibrate(scores: np.ndarray, labels: np.ndarray, prior: np.ndarray) -> tuple[float, float, float, float]:
     """The numbers a, b and k with the fewest nats of logits a (s - p) / p^k + b log p, and these nats.
 
+    A normal prior of width 1 around log a = 0, b = 1, k = 1, where the logits are the classes' log odds to first order,
+    keeps a few rows from deciding alone.
+
     Args:
         scores: s float64 [n, C]; labels: int64 [n]; prior: p float64 [C], all above 0.
     """
@@ -329,16 +332,19 @@ def calibrate(scores: np.ndarray, labels: np.ndarray, prior: np.ndarray) -> tupl
 
     right, apart, log_prior = np.arange(len(labels)), scores - prior, np.log(prior)
 
+    def cost(numbers: np.ndarray) -> float:
+        return nats(numbers) + 0.5 * float(np.square(numbers - (0.0, 1.0, 1.0)).sum()) / len(labels)
+
     def nats(numbers: np.ndarray) -> float:
         a, b, k = numbers
         logits = np.exp(np.clip(a, -20, 20)) * apart * np.exp(-np.clip(k, -2, 2) * log_prior) + b * log_prior
         return -float(log_softmax(logits, axis=1)[right, labels].mean())
 
-    starts = [minimize(nats, start, method="Nelder-Mead", options={"xatol": 1e-2, "fatol": 1e-4, "maxiter": 120})
+    starts = [minimize(cost, start, method="Nelder-Mead", options={"xatol": 1e-2, "fatol": 1e-4, "maxiter": 120})
               for start in ((1.5, 1.0, 0.2), (0.0, 1.0, 1.0))]  # fmt: skip
     best = min(starts, key=lambda found: float(found.fun))
     a, b, k = (float(x) for x in best.x)
-    return math.exp(min(max(a, -20), 20)), b, min(max(k, -2), 2), float(best.fun)
+    return math.exp(min(max(a, -20), 20)), b, min(max(k, -2), 2), nats(best.x)
 
 
 def _solve(gram: Tensor, cross: Tensor, squares: Tensor, n: int, penalty: float | None) -> tuple[Tensor, float, float]:

@@ -16,7 +16,7 @@ from devmind.agent.config import by_size
 from devmind.algorithms.closed_form import HELD_OUT, LEVELS, Solution, Sums
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Scalars
 from devmind.errors import ConfigError, DevmindError
-from devmind.learners.gradient import TINY_ROWS
+from devmind.learners.gradient import TINY_ROWS, Loss, head_loss
 
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
@@ -69,6 +69,7 @@ class ClosedFormLearner(Learner):
         layer: the name of the layer in the head; by default the last linear one.
         classes: whether the targets are labels. target_scale: the largest of other targets.
         penalty: a row; by default it is chosen by generalised cross-validation at each solve.
+        loss: by which a later lesson rehearses this one; by default the head's own.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class ClosedFormLearner(Learner):
         target_scale: float | Tensor = 1.0,
         penalty: float | None = None,
         held_out: float = HELD_OUT,
+        loss: Loss | None = None,
     ) -> None:
         module = agent.head(head)
         layer = layer or last_linear(module)
@@ -94,7 +96,7 @@ class ClosedFormLearner(Learner):
         self.features = features or (lambda agent, batch: reaching(agent, head, batch, layer))
         self.classes, self.target_scale, self.held_out = classes, target_scale, held_out
         self.sums: Sums | None = None
-        self.solved = -1
+        self.loss, self.solved = loss or head_loss(head, target), -1
 
     def begin(self, step: int) -> None:
         """Go on with the sums of the round before, if this is a later one."""
@@ -173,9 +175,8 @@ class ClosedFormLearner(Learner):
             self.sums.load_state_dict(state["sums"])
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
-        """The head's own loss, down which a later lesson goes by gradient."""
-        loss = self.agent(batch, [self.head])[self.head].loss(batch[self.target])
-        return loss, {self.head: loss.detach()}
+        """The loss, down which a later lesson goes by gradient."""
+        return self.loss(self.agent, batch)
 
     def _empty(self, features: Tensor) -> Sums:
         if self.scale is not None:

@@ -107,7 +107,7 @@ def solved_lesson(context: Context) -> Lesson:
     def make_learner(agent: Agent, context: Context) -> ClosedFormLearner:
         return ClosedFormLearner(
             agent, HEAD, "kinds", seed=context.seed,
-            features=lambda agent, batch: reaching(agent, HEAD, batch).mean(1),
+            features=lambda agent, batch: reaching(agent, HEAD, batch).mean(1), loss=loss,
         )  # fmt: skip
 
     return closed_form_lesson(
