@@ -24,8 +24,10 @@ from devmind.algorithms.closed_form import LEVELS, TOGETHER, Sums, add_gram
 
 CONTEXT, WIDTH, PENALTY = 24, 64, 0.5
 BATCH, SCRIPT = 16384, "the seed's script"
-WITHIN = 1024
-"""Rows of a block of the faster ways: it stays in the cache from the table to the Gram matrix."""
+SHARD = 65_536
+"""Windows whose neurons are in memory at once."""
+SLAB = 80
+"""Neurons whose table is in memory."""
 
 
 class Task:
@@ -45,15 +47,25 @@ class Task:
         self.windows = self.ids.unfold(0, CONTEXT + 1, 1)
         self.scale = 4 * limit / 3**0.5 * (0.01 * (inputs - 1) + 1) ** 0.5
 
-    def table(self) -> Tensor:
-        """For each place and word the product of its embedding and the place's part of the layer, [24 V, K]."""
-        parts = self.layer[:-1].view(CONTEXT, WIDTH, self.neurons)
-        return torch.cat([self.embeddings @ part for part in parts])
+    def hidden(self, windows: Tensor) -> Tensor:
+        """The neurons of windows [n, K], a slab of neurons after the other.
 
-    def hidden(self, windows: Tensor, table: Tensor) -> Tensor:
-        """The neurons of windows, as sums of 24 rows of the table."""
-        places = windows[:, :-1] + torch.arange(CONTEXT) * len(self.embeddings)
-        return F.embedding_bag(places, table, mode="sum").add_(self.layer[-1]).tanh_()
+        A window is a sum of 24 rows of a table: for each place and word the product of its embedding and the place's
+        part of the layer. Only the table of one slab is in memory, always in the same place.
+        """
+        words = len(self.embeddings)
+        places = windows[:, :-1] + torch.arange(CONTEXT) * words
+        parts, made = self.layer[:-1].view(CONTEXT, WIDTH, self.neurons), torch.empty(len(windows), self.neurons)
+        table = torch.empty(CONTEXT * words, SLAB)
+        for slab in range(0, self.neurons, SLAB):
+            width = min(SLAB, self.neurons - slab)
+            here = table[:, :width] if width == SLAB else torch.empty(CONTEXT * words, width)
+            for place, part in enumerate(parts):
+                torch.mm(self.embeddings, part[:, slab : slab + width], out=here[place * words : (place + 1) * words])
+            for rows, into in zip(places.split(4096), made.split(4096), strict=True):
+                sums = F.embedding_bag(rows, here, mode="sum").add_(self.layer[-1, slab : slab + width])
+                into[:, slab : slab + width] = sums.tanh_()
+        return made
 
 
 def by_seed(task: Task) -> Tensor:
@@ -78,50 +90,51 @@ def by_seed(task: Task) -> Tensor:
 
 def by_table(task: Task) -> Tensor:
     """The same numbers in float32: a table of products, half of the Gram matrix (BLAS ssyrk), class sums, Cholesky."""
-    table, k = task.table(), task.neurons
+    k = task.neurons
     gram = np.zeros((k, k), np.float32, order="F")
-    sums = torch.zeros(len(task.embeddings), k)
-    for windows in task.windows.split(WITHIN * 4):
-        hidden = task.hidden(windows, table)
-        gram = ssyrk(1.0, hidden.numpy().T, beta=1.0, c=gram, overwrite_c=1)
-        sums.index_add_(0, windows[:, -1], hidden)
+    b = torch.zeros(k, WIDTH)
+    for windows in task.windows.split(SHARD):
+        for some, right in zip(task.hidden(windows).split(4096), windows[:, -1].split(4096), strict=True):
+            gram = ssyrk(1.0, some.numpy().T, beta=1.0, c=gram, overwrite_c=1)
+            b += some.T @ task.embeddings[right]
     full = torch.from_numpy(gram).T.tril()
     full.diagonal().add_(PENALTY)
-    return torch.cholesky_solve(sums.T @ task.embeddings, torch.linalg.cholesky(full))
+    return torch.cholesky_solve(b, torch.linalg.cholesky(full))
 
 
 def by_integers(task: Task) -> Tensor:
     """devmind's sums of integers, which do not depend on the order, and its solve in float64."""
-    return solved(task, sums_of(task, task.windows.split(TOGETHER * 4)))
+    return solved(task, sums_of(task, task.windows.split(SHARD)))
 
 
 def sums_of(task: Task, parts: tuple[Tensor, ...]) -> Sums:
     """The sums of windows in parts."""
-    table = task.table()
-    sums = Sums(task.neurons, len(task.embeddings), task.scale, held_out=0.0)
+    largest = float(task.embeddings.abs().max())
+    sums = Sums(task.neurons, WIDTH, task.scale, classes=False, target_scale=largest)
     for windows in parts:
-        sums.update(task.hidden(windows, table), windows[:, -1])
+        sums.update(task.hidden(windows), task.embeddings[windows[:, -1]])
     return sums
 
 
 def solved(task: Task, sums: Sums) -> Tensor:
-    found = sums.solve(PENALTY / len(task.windows), codes=task.embeddings, standard=False)
+    found = sums.solve(PENALTY / len(task.windows), standard=False)
     return found.weight.T
 
 
 def reference(task: Task, quantised: bool) -> Tensor:
     """The solution in float64, of the neurons as they are, or of the rounded ones."""
-    k, table = task.neurons, task.table()
+    k = task.neurons
     a, b = torch.zeros(k, k, dtype=torch.float64), torch.zeros(k, WIDTH, dtype=torch.float64)
     rounding = Sums(k, 2, task.scale)
-    for windows in task.windows.split(4096):
-        if quantised:
-            hidden = rounding.quantise(task.hidden(windows, table)).double() * (task.scale / LEVELS)
-        else:
-            x = task.embeddings[windows[:, :-1]].flatten(1).double()
-            hidden = (x @ task.layer[:-1].double() + task.layer[-1].double()).tanh_()
-        a += hidden.T @ hidden
-        b += hidden.T @ task.embeddings[windows[:, -1]].double()
+    for windows in task.windows.split(SHARD):
+        for some, rows in zip(windows.split(4096), task.hidden(windows).split(4096), strict=True):
+            if quantised:
+                hidden = rounding.quantise(rows).double() * (task.scale / LEVELS)
+            else:
+                x = task.embeddings[some[:, :-1]].flatten(1).double()
+                hidden = (x @ task.layer[:-1].double() + task.layer[-1].double()).tanh_()
+            a += hidden.T @ hidden
+            b += hidden.T @ task.embeddings[some[:, -1]].double()
     a.diagonal().add_(PENALTY)
     return torch.cholesky_solve(b, torch.linalg.cholesky(a))
 
@@ -171,14 +184,14 @@ def main() -> None:
         error = float((found[name].double() - wanted).norm() / wanted.norm())
         rate, beside = len(task.windows) / seconds[name], seconds[SCRIPT] / seconds[name]
         print(f"| {name} | {rate:,.0f} | {beside:.2f} | {error:.1e} |")
-    held = torch.cat([task.hidden(windows, task.table()) for windows in task.windows[-4096:].split(2048)]).double()
+    held = task.hidden(task.windows[-4096:]).double()
     apart = float((held @ (rounded - whole)).norm() / (held @ whole).norm())
     print(f"\nrounding the neurons to integers changes the predictions by {apart:.1e} of their size")
-    few = task.windows[: min(len(task.windows), 8192)]
+    few = task.windows[:4096]
     mixed = few[torch.randperm(len(few), generator=torch.Generator().manual_seed(1))]
-    states = [sums_of(task, parts).state_dict() for parts in (few.split(4096), mixed.split(999))]
+    states = [sums_of(task, parts).state_dict() for parts in (few.split(4096), mixed.split(1500))]
     same = all(torch.equal(states[0][key], states[1][key]) for key in states[0])
-    loose = [sum(h.T @ h for h in (task.hidden(w, task.table()) for w in few[order].split(1024)))
+    loose = [sum(h.T @ h for h in (task.hidden(w) for w in few[order].split(2048)))
              for order in (torch.arange(len(few)), torch.arange(len(few)).flip(0))]  # fmt: skip
     print(f"integers, another order and split: {'the same bits' if same else 'OTHER BITS'}; "
           f"float32: {'the same bits' if torch.equal(*loose) else 'other bits'}")  # fmt: skip

@@ -23,12 +23,15 @@ from torch import Tensor
 
 from devmind.errors import DevmindError
 
-LEVELS, DIGITS = 127, 32767
-"""The largest integer of a quantised feature, and of a quantised target that is no class."""
+LEVELS, HALF = 127, 128
+DIGITS = LEVELS * HALF
+"""The largest integer of a quantised feature, and of a target that is no class: two digits to the base HALF, each of
+which is multiplied exactly like a feature.
+"""
 EXACT = 1 << 24
 """Integers up to here are float32 numbers, and so are their sums."""
 BLOCKS = 8
-"""Blocks of rows of a Gram matrix, of which only the lower triangle is computed."""
+"""Blocks of rows of a Gram matrix on an accelerator, of which only the lower triangle is computed."""
 TOGETHER = EXACT // LEVELS**2
 """Rows that are multiplied at once: no partial sum of so many products passes EXACT, so a product in float32, which is
 several times faster than one of integers where a processor has no instructions for these, is exact.
@@ -279,7 +282,10 @@ class Sums:
                 self.counts += sign * torch.bincount(wanted, minlength=len(self.counts))
             else:
                 digits = wanted.double().mul(DIGITS / self.target_scale).round_().clamp_(-DIGITS, DIGITS)
-                self.cross += sign * (digits.T @ integers.double()).long()
+                high = ((digits + HALF // 2) / HALF).floor()
+                low = digits - HALF * high
+                for part, unit in ((high, HALF), (low, 1)):
+                    self.cross += sign * unit * (part.float().T @ integers).long()
                 self.counts += sign * digits.sum(0).long()
                 self.squares += sign * digits.square().sum(0).long()
 
@@ -312,6 +318,12 @@ def add_gram(total: Tensor, rows: Tensor, sign: int = 1) -> None:
     Args:
         rows: at most TOGETHER of integers -127..127 in float32, [n, F].
     """
+    if rows.device.type == "cpu":
+        from scipy.linalg.blas import ssyrk
+
+        # Half of the products, by BLAS; its upper triangle in columns is the lower one in rows.
+        total.add_(torch.from_numpy(ssyrk(1.0, rows.numpy().T).T).to(torch.int32), alpha=sign)
+        return
     edges = np.linspace(0, rows.shape[1], min(BLOCKS, rows.shape[1]) + 1).astype(int).tolist()
     for begin, end in pairwise(edges):
         product = rows[:, begin:end].T @ rows[:, :end]
