@@ -111,7 +111,8 @@ class OnePass:
     """A model that has learned: `nats` of a text, and bytes that go on with one.
 
     Attributes:
-        bytes_read: that were learned from. told: held-out blocks; nats: a character of these, on average.
+        bytes_read: that were learned from. told: held-out blocks; nats: a character of these, on average, or
+            without any a byte of the rows that calibrated it.
     """
 
     features: Features
@@ -142,18 +143,20 @@ class OnePass:
             yield decoder.decode(bytes([byte]))
 
 
-def learn(blocks: Iterable[str], way: str, agent: Agent | None = None, seed: int = 0) -> OnePass:
+def learn(
+    blocks: Iterable[str], way: str, agent: Agent | None = None, seed: int = 0, neurons: int = NEURONS
+) -> OnePass:
     """The model after one pass over blocks of text.
 
     Args:
-        blocks: of which about a tenth are held out, at least one if there are several; they may come in any order.
+        blocks: of which about a tenth are held out; they may come in any order.
         agent: whose trunk is read, for TRUNK.
     """
     if way == TRUNK:
         assert agent is not None, "trunk features are an agent's"
-        features: Features = OnTrunk(agent, seed=seed)
+        features: Features = OnTrunk(agent, min(neurons, BESIDE_TRUNK), seed)
     else:
-        features = Window(way == MENDED, seed=seed)
+        features = Window(way == MENDED, neurons, seed)
     sums, read, kept, told = None, 0, list[str](), 0
     for text in blocks:
         data = as_bytes(text)
@@ -172,7 +175,8 @@ def learn(blocks: Iterable[str], way: str, agent: Agent | None = None, seed: int
             read += len(block)
     if sums is None:
         raise ConfigError("There is no text to learn from; give a longer one.")
-    model = OnePass(features, _solved(sums, features, way), read, tuple(kept))
+    solution = _solved(sums, features, way)
+    model = OnePass(features, solution, read, tuple(kept), solution.nats)
     if kept:
         # Blocks, not the rows that calibrated it, since windows of rows overlap.
         nats = sum(float(model.nats_of(as_bytes(text)).sum()) for text in kept)
