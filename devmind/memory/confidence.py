@@ -11,6 +11,7 @@ on whether the nearest name was right.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -65,5 +66,5 @@ def log_odds(evidence: Evidence, weights: np.ndarray) -> np.ndarray:
 
 
 def usual(log_distances: np.ndarray, prior: float) -> float:
-    """The mean of the observed values, shrunk towards the default."""
-    return float((log_distances.sum() + PRIOR_EXAMPLES * prior) / (len(log_distances) + PRIOR_EXAMPLES))
+    """The mean of the observed values, shrunk towards the default; the same in any order."""
+    return float((math.fsum(log_distances) + PRIOR_EXAMPLES * prior) / (len(log_distances) + PRIOR_EXAMPLES))

@@ -19,7 +19,7 @@ from devmind.errors import StoreError, nearest
 from devmind.memory.confidence import NAMED_FROM, USUAL_OTHER, USUAL_OWN, WEIGHTS, Evidence, log_odds, usual
 from devmind.memory.entry import BEFORE, Entry, Filters, Key
 from devmind.memory.episodic import Memory
-from devmind.memory.similarity import SHARES_WEIGHT, Likeness, Strangers, sums_of, unit
+from devmind.memory.similarity import SHARES_WEIGHT, Likeness, Strangers, exact_sums, sums_of, unit
 
 NEAREST_STRANGERS = 5
 """The similarity to strangers is the mean over so many of the most similar kinds: a single one may be similar by
@@ -103,7 +103,8 @@ class Fitted:
         shown = list(range(len(names))) if groups is None else np.asarray(groups).tolist()
         self.names = np.array(sorted({name for name in names if name is not None}))
         self._likeness = likeness or Likeness(features.shape[1], strangers)
-        rows = self._likeness.rows(features)
+        # Each row by itself: a product of several rows may round one differently than a product of others.
+        rows = np.concatenate([self._likeness.rows(one[None]) for one in features])
         # One model for each name, and one for each group of no name, because two scenes may differ.
         models = {name: place for place, name in enumerate(self.names.tolist())}
         for name, group in zip(names, shown, strict=True):
@@ -116,11 +117,11 @@ class Fitted:
         place = {pair: number for number, pair in enumerate(once)}
         belongs = np.array([place[pair] for pair in zip(every, shown, strict=True)])
         shares = strangers.shares if strangers is not None else 0
-        means, owner = unit(sums_of(rows, belongs, len(once)), shares), np.array([model for model, _ in once])
+        means, owner = unit(exact_sums(rows, belongs, len(once)), shares), np.array([model for model, _ in once])
         by_press = np.array([not isinstance(model, str) or model in pressed for model in models])
         self._weights = np.where(by_press[:, None], WEIGHTS["press"], WEIGHTS.get(sense, WEIGHTS["sight"]))
         self._shared, self._share_count = by_press & bool(shares), shares
-        sums = sums_of(means, owner, len(models))
+        sums = exact_sums(means, owner, len(models))
         self._models = self._scaled(unit(sums, shares))
         self._strangers = self._kinds(strangers)
         named = owner < len(self.names)
@@ -150,7 +151,7 @@ class Fitted:
         split = parts.shape[1] - self._share_count
         cosine = (1 - share) * parts[:, :split].sum(1) + share * parts[:, split:].sum(1)
         own = _log_distance(cosine[several])
-        cosines = means @ self._models.T
+        cosines = np.stack([self._models @ mean for mean in means])
         cosines[np.arange(len(owner)), owner] = -np.inf
         other = _log_distance(cosines.max(1)) if len(self._models) > 1 else np.zeros(0)
         return usual(own, USUAL_OWN), usual(other, USUAL_OTHER)

@@ -200,6 +200,26 @@ def test_names_are_refitted_forgotten_and_kept_over_a_restart(tmp_path: Path) ->
             book.forget("name 0")
 
 
+def test_a_forgotten_name_leaves_the_bits_of_never_having_been_taught() -> None:
+    """Whatever was taught in whatever order: models, confidences and answers are equal to the last bit."""
+    features, names = things(5, 6, spread=1.2)
+    asked, _ = things(5, 4, seed=3, spread=1.2)
+    kept = [row for row, name in enumerate(names) if name != "name 2"]
+    rng, books = np.random.default_rng(0), []
+    for rows in (kept, rng.permutation(len(names)).tolist(), list(range(len(names)))):
+        book = Names(Memory(open_store(None)), strangers=lambda sense, encoder: strangers())
+        for row in rows:
+            teach(book.memory, features[row], names[row])
+        if len(rows) > len(kept):
+            with_it = [book.ask({"sight": key(row)})["sight"] for row in asked]
+            assert {one.nearest for one in with_it} > {"name 2"}
+            assert book.forget("name 2") == 6
+        answers = [book.ask({"sight": key(row)})["sight"] for row in asked]
+        fitted = book._fits.fitted["sight"]
+        books.append((fitted._models.tobytes(), fitted._own, fitted._other, [(one, one.shares) for one in answers]))
+    assert books[0] == books[1] == books[2]
+
+
 def test_features_of_another_encoder_are_refused() -> None:
     book = Names(Memory(open_store(None)))
     features, _ = things(1, 1)

@@ -7,7 +7,9 @@ and is examined on new scenes.
 
 from __future__ import annotations
 
+import codecs
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +29,10 @@ SAID = by_size((1_000_000, 50_000), tiny=(20_000, 2_000))
 """By size, characters of the caregiver's sentences that are taught and held out."""
 TEXT_BYTES = 1 << 30
 """The largest text to learn from."""
+BLOCK, LINE_BYTES = 2048, 1 << 20
+"""Bytes of a block of a text, and the longest line of one with turns."""
+TURNS, ROLES = ".jsonl", ("user", "assistant")
+"""The suffix of a text of turns, a conversation a line, and who speaks."""
 LEAST = 2_000
 """Characters below which a text teaches nothing and its held-out tenth says nothing."""
 
@@ -101,21 +107,86 @@ def read_text(file: Path) -> str:
     """
     if not file.is_file():
         raise ConfigError(f"There is no text '{file}'; give files that exist by --set text.files=[FILE].")
-    data = bounds.read_file(file, ConfigError, TEXT_BYTES)
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"The text '{file}' is not UTF-8: byte {error.start} cannot be read. Save it as UTF-8."
-        ) from None
-    if "\0" in text:
-        raise ConfigError(f"'{file}' holds the character number zero, which no text does; is it another kind of file?")
+    if file.suffix == TURNS:
+        text = "".join(blocks_of(file))
+    else:
+        data = bounds.read_file(file, ConfigError, TEXT_BYTES)
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise _not_utf8(file, error.start) from None
+        _check_text(file, text)
     if len(text) < LEAST:
         raise ConfigError(
             f"The text '{file}' has {len(text):,} characters; to learn from it and hold out a tenth, at "
             f"least {LEAST:,} are needed."
         )
     return text
+
+
+def blocks_of(file: Path) -> Iterator[str]:
+    """A text in blocks, with no more than one of them in memory: of a file .jsonl each line's turns, else BLOCK
+    characters each.
+
+    Raises:
+        ConfigError: as `read_text`, or a line has no turns (`turns_of`) or is longer than LINE_BYTES.
+    """
+    if not file.is_file():
+        raise ConfigError(f"There is no text '{file}'; give a file that exists.")
+    with bounds.open_file(file, ConfigError, TEXT_BYTES) as opened:
+        if file.suffix == TURNS:
+            number = 0
+            while line := opened.readline(LINE_BYTES + 1):
+                number += 1
+                if line.strip():
+                    yield turns_of(line, f"Line {number} of '{file}'")
+            return
+        decoder, begins = codecs.getincrementaldecoder("utf-8")(), 0
+        while data := opened.read(BLOCK):
+            try:
+                text = decoder.decode(data)
+            except UnicodeDecodeError as error:
+                raise _not_utf8(file, begins + error.start) from None
+            begins += len(data)
+            _check_text(file, text)
+            yield text
+        if decoder.getstate()[0]:
+            raise _not_utf8(file, begins)
+
+
+def turns_of(line: bytes, where: str) -> str:
+    """The text of a line of JSON with `user` and `assistant`, or with `messages` of `role` and `content`.
+
+    Raises:
+        ConfigError: it is something else; `where` begins the sentence.
+    """
+    wanted = "has no turns: expected a JSON object with 'user' and 'assistant', or 'messages' of 'role' and 'content'"
+    if len(line) > LINE_BYTES:
+        raise ConfigError(f"{where} is longer than {LINE_BYTES:,} bytes; give a conversation a line.")
+    turns = bounds.parse_json(line, ConfigError, f"{where} {wanted}. Convert the file.")
+    messages = turns.get("messages") if isinstance(turns, dict) else None
+    if isinstance(turns, dict) and messages is None:
+        messages = [{"role": role, "content": turns.get(role)} for role in ROLES]
+    said = []
+    for turn in messages if isinstance(messages, list) else [None]:
+        role, content = (turn.get("role"), turn.get("content")) if isinstance(turn, dict) else (None, None)
+        if role == "system":
+            continue
+        if role not in ROLES or not isinstance(content, str):
+            raise ConfigError(f"{where} {wanted}. Convert the file.")
+        said.append(f"<user> {content}" if role == "user" else f"<bot> {content} </bot>")
+    text = f"<s> {' '.join(said)} <eos>\n".encode(errors="replace").decode()
+    _check_text(Path(where), text)
+    return text
+
+
+def _check_text(file: Path, text: str) -> None:
+    if "\0" in text:
+        raise ConfigError(f"'{file}' holds the character number zero, which no text does; is it another kind of file?")
+
+
+def _not_utf8(file: Path, byte: int) -> ConfigError:
+    return ConfigError(f"The text '{file}' is not UTF-8: byte {byte} cannot be read. Save it as UTF-8.")
 
 
 def as_bytes(text: str) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from devmind.agent.agent import Agent
+from devmind.agent.config import by_size
 from devmind.agent.text import PATCH
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Exam, Measure
@@ -20,12 +21,15 @@ from stages.language.parts import reader
 from stages.language.read.corpus import CAREGIVER, Corpus, as_bytes, corpus
 from stages.language.read.lesson import group
 from stages.language.read.ngrams import WittenBell
+from stages.language.read.one_pass import WAYS, blocks_in, learn
 from stages.language.read.pages import LENGTHS, page_batch, pieces_of, telling, telling_pieces
 from stages.language.read.readout import ReadOut
 
 NAME = "read"
 ORDER = 5
 """Length of the baseline's n-grams: the best of 4 to 7 on Shakespeare."""
+READ_ONCE = by_size(200_000, tiny=10_000)
+"""Characters that models in one pass learn from, and are told at most."""
 BLOCK = 512
 """Characters of one value of the measure."""
 TOGETHER = 64
@@ -61,7 +65,24 @@ def examine(agent: Agent, context: Context) -> Exam:
         f"{text.sha256[:12]}; {len(data):,} bytes told, {tokens}pages of {length}",
         episodes=identities({"text": blocks(part, len(values))}),
     )
-    return Exam([measure], lambda: [replace(measure, floors=floors(text), rows={"bits a byte": bits})])
+
+    def complete() -> list[Measure]:
+        rows = {"bits a byte": bits} | by_one_pass(agent, text, READ_ONCE[context.config.size], part)
+        return [replace(measure, floors=floors(text), rows=rows)]
+
+    return Exam([measure], complete)
+
+
+def by_one_pass(agent: Agent, text: Corpus, most: int, part: str) -> dict[str, float]:
+    """Nats a character of models that read the last `most` bytes of the taught part once, and are solved in closed
+    form: by the features of each way (`one_pass.py`) that this agent has.
+    """
+    taught, told, rows = text.taught[-most:], as_bytes(part[:most]), dict[str, float]()
+    encoder = reader(agent)
+    for way in WAYS[: 2 if encoder.pieces is not None or encoder.patched else 3]:
+        model = learn(blocks_in(taught), way, agent)
+        rows[f"one pass, features: {way}"] = float(model.nats_of(told).sum() / len(part[:most]))
+    return rows
 
 
 def source_of(text: Corpus) -> str:

@@ -23,6 +23,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import by_size
 from devmind.agent.taps import Tapped
 from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.closed_form import ClosedFormLearner, closed_form_lesson, reaching
 from devmind.learners.gradient import gradient_lesson
 from devmind.moment import SOUND_RATE_HZ, TICK_SAMPLES
 from devmind.seeding import numpy_rng, torch_generator
@@ -38,6 +39,8 @@ from stages.voice.utterances import utterance_names
 
 ARC_STEPS = {"tiny": 8, "nursery": 900, "child": 3000, "adult": 8000}
 STEPS = {"tiny": 8, "nursery": 500, "child": 2500, "adult": 8000}
+LEARNER = {"learner": "gradient"}
+"""The lesson's options: how the head on the trunk learns, by "gradient" or in "closed_form"."""
 UNKNOWN_SHARE = 0.35
 """The share of sounds of no kind. For the arc half of these are taught sounds with the frequency axis reversed."""
 MADE = SPOKEN = by_size(80, tiny=12)
@@ -84,12 +87,33 @@ def lesson(context: Context) -> Lesson:
     """The lesson of the head on the trunk as data.
 
     The trunk's layers stay as `words` taught them. Training them too undid words, and rehearsals did not prevent that
-    (docs/log.md, 2026-11-27).
+    (docs/log.md, 2026-11-27). With the option `learner` = closed_form the head's last layer is solved instead.
     """
+    if context.options("kinds", LEARNER)["learner"] == "closed_form":
+        return solved_lesson(context)
     return gradient_lesson(
         context, "kinds", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
         steps=STEPS, rows=16, learning_rate=2e-3, minutes=1.5, trains=trains, prefetch=True,
         rehearsed=True, control=(), skills=("sounds",), learns_from=groups(context),
+        settings=("batch", "learning_rate", "learner"),
+    )  # fmt: skip
+
+
+def solved_lesson(context: Context) -> Lesson:
+    """The lesson of the head on the trunk in closed form: its answer for a whole piece is the mean over Moments, which
+    the last layer gives of the mean of what reaches it.
+    """
+
+    def make_learner(agent: Agent, context: Context) -> ClosedFormLearner:
+        return ClosedFormLearner(
+            agent, HEAD, "kinds", seed=context.seed,
+            features=lambda agent, batch: reaching(agent, HEAD, batch).mean(1), loss=loss,
+        )  # fmt: skip
+
+    return closed_form_lesson(
+        context, "kinds", make_learner, lambda agent, context, update, rows: lesson_batch(context, update, rows),
+        steps=STEPS, rows=16, minutes=1.5, prefetch=True, rehearsed=True, control=(), skills=("sounds",),
+        learns_from=groups(context), settings=("batch", "learner"),
     )  # fmt: skip
 
 
