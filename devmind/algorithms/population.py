@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +87,13 @@ TENSORS = tuple(field.name for field in fields(Population) if field.type == "Ten
 
 def count_numbers(sizes: tuple[int, ...]) -> int:
     """D, the numbers of one member."""
-    return sum((inner + 1) * outer for inner, outer in zip(sizes, sizes[1:], strict=False))
+    return sum((inner + 1) * outer for inner, outer in pairwise(sizes))
 
 
 def layers(weights: Tensor, sizes: tuple[int, ...]) -> Layers:
     """By layer the weights [..., in, out] and biases [..., out], as views of weights [..., D]."""
     found, at = Layers(), 0
-    for inner, outer in zip(sizes, sizes[1:], strict=False):
+    for inner, outer in pairwise(sizes):
         matrix = weights[..., at : at + inner * outer].unflatten(-1, (inner, outer))
         at += (inner + 1) * outer
         found.append((matrix, weights[..., at - outer : at]))
@@ -372,7 +373,8 @@ def exploit(population: Population, losses: Tensor, seed: int, share: float = 0.
     """Population-based training (Jaderberg et al. 2017, arXiv 1711.09846): the worst copy the best, with new settings.
 
     The worst `share` and all that were set aside take the weights of a member of the best `share`, its rate and its
-    decay, each multiplied or divided by `factor`. Copies keep their own seed, so their data differ.
+    decay, each multiplied or divided by `factor`, and, in place, their `losses`. Copies keep their own seed, so their
+    data differ.
 
     Returns:
         The number of members replaced.
@@ -384,6 +386,7 @@ def exploit(population: Population, losses: Tensor, seed: int, share: float = 0.
     generator = torch_generator("exploit", derive_seed(seed, population.steps))
     bad, good = order[-n_bad:], order[torch.randint(n, (n_bad,), generator=generator).to(order.device)]
     population.weights[bad] = population.weights[good]
+    losses[bad] = losses[good]
     for settings in (population.rates, population.decays):
         up = (torch.rand(n_bad, generator=generator) < 0.5).to(settings.device)
         settings[bad] = settings[good] * torch.where(up, factor, 1 / factor).to(settings.dtype)
