@@ -168,9 +168,9 @@ class PopulationLearner(Learner):
             many.module(population, int(order[0])) if self.ensemble == 1 else many.ensemble(population, chosen)
         )
         scalars = spread_of("loss", self.recent[order], best_first=True) | {
-            "learning rate/of the best": population.rates[order[0]],
-            "learning rate/median": population.rates[~population.aside].median(),
-            "weight decay/of the best": population.decays[order[0]],
+            "the best one's learning rate": population.rates[order[0]],
+            "median learning rate": population.rates[~population.aside].median(),
+            "the best one's weight decay": population.decays[order[0]],
             "set aside": population.aside.sum().float(),
         }
         if self.exploit_every and (step + 1) % self.exploit_every == 0:
@@ -194,7 +194,7 @@ def spread_of(name: str, values: Tensor, best_first: bool) -> dict[str, Tensor]:
     """The best, median and worst of the finite `values`, which are sorted; the report draws them as curves."""
     finite = values[values.isfinite()]
     first, last = ("best", "worst") if best_first else ("worst", "best")
-    return {f"{name}/{first}": finite[0], f"{name}/median": finite[len(finite) // 2], f"{name}/{last}": finite[-1]}
+    return {f"{first} {name}": finite[0], f"median {name}": finite[len(finite) // 2], f"{last} {name}": finite[-1]}
 
 
 @dataclass(frozen=True)
@@ -293,8 +293,8 @@ class EvolutionLearner(Learner):
             order = evolution.ranked(found)
             self.of.write(many.module(self._as_population(), int(order[0])))
             scalars = spread_of("return", found[order], best_first=True) | {
-                "mutation/of the best": self.spreads[order[0]],
-                "mutation/median": self.spreads.median(),
+                "the best one's mutation": self.spreads[order[0]],
+                "median mutation": self.spreads.median(),
             }
             self.aside += int((~found.isfinite()).sum())
             rule = evolution.RULES[niche.rule]
