@@ -75,7 +75,7 @@ def stacked(population: many.Population, x: Tensor, y: Tensor, index: Tensor) ->
 
 
 def loop(population: many.Population, x: Tensor, y: Tensor, index: Tensor) -> Way:
-    nets = [many.module(population, member) for member in range(ALONE)]
+    nets = [many.module(row, population.sizes, population.activation) for row in population.weights[:ALONE]]
     optimizers = [torch.optim.SGD(net.parameters(), lr=0.1, weight_decay=1e-4) for net in nets]
 
     def work() -> int:
@@ -190,7 +190,8 @@ def learn(size: int, hidden: int, members: int, x: Tensor, y: Tensor, held_out: 
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
     taught, unseen = order[held_out:], order[:held_out]
     population = many.make((size, hidden, CLASSES), torch.arange(members), 0.1, 1e-4)
-    alone = [many.module(population, member) for member in range(0, members, max(1, members // 20))]
+    some = population.weights[:: max(1, members // 20)]
+    alone = [many.module(row, population.sizes, population.activation) for row in some]
     steps = len(taught) // BATCH
     many.train(population, x[taught], y[taught], steps, BATCH)
     cpu, wall = time.process_time() - start, time.perf_counter() - clock

@@ -2,9 +2,9 @@
 
 A member is a chain of linear layers with one activation between them. All its numbers are one row of `weights` [P, D]:
 by layer the weights [in, out], then the biases [out]; `layers` gives them as stacked tensors [P, in, out] and [P, out],
-views without a copy. Gradients are written by hand, and the update is part of the gradient's product. Float32 on a CPU
-takes `population_kernel`, which keeps a member in a core's cache; float64, GELU and other devices take stacked products
-(`step`). A step is that of `torch.optim.SGD(lr=rate, weight_decay=decay)` on the member alone.
+views without a copy. Gradients are written by hand, and the update is part of the gradient's product. Float32 with ReLU
+and cross-entropy on a CPU takes `population_kernel`, which keeps a member in a core's cache; all else takes stacked
+products (`step`). A step is that of `torch.optim.SGD(lr=rate, weight_decay=decay)` on the member alone.
 
 Everything of a member is a function of its own seed and the step's number, so a population goes on exactly where it
 was, and has the same bits however it is cut into chunks.
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from devmind.errors import ConfigError
+from devmind.errors import ConfigError, nearest
 from devmind.seeding import derive_seed, torch_generator
 
 ACTIVATIONS: Mapping[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
@@ -115,11 +115,9 @@ def make(
     Raises:
         ConfigError: it does not fit into the free memory, with the bytes; or a setting is not known.
     """
-    if activation not in ACTIVATIONS or loss not in LOSSES:
-        raise ConfigError(
-            f"A population has an activation of {', '.join(ACTIVATIONS)} and a loss of {', '.join(LOSSES)}; got "
-            f"'{activation}' and '{loss}'."
-        )
+    for what, name, known in (("activation", activation, ACTIVATIONS), ("loss", loss, LOSSES)):
+        if name not in known:
+            raise ConfigError(f"A population has no {what} '{name}'{nearest(name, known)}")
     members = len(seeds)
     check_memory(members * count_numbers(sizes) * dtype.itemsize, f"The weights of {members:,} members", device)
     weights, generator = torch.empty(members, count_numbers(sizes), dtype=dtype), torch.Generator()
@@ -146,8 +144,8 @@ def make(
 
 def free_bytes(device: str | torch.device = "cpu") -> int:
     """Bytes of memory that are free on a device now; without a count of them, 4 GiB."""
-    if torch.device(device).type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+    if torch.device(device).type != "cpu":
+        return torch.accelerator.get_memory_info(torch.device(device))[0]
     stated = Path("/proc/meminfo")
     lines = stated.read_text(encoding="ascii").splitlines() if stated.is_file() else []
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")), 4 << 30)
@@ -231,12 +229,13 @@ def train(
 def train_rows(population: Population, x: Tensor, wanted: Tensor, index: Tensor) -> Tensor:
     """Steps on given rows, int32 [P, S, B], in place; the losses before each step, float64 [P, S]."""
     weights = population.weights
-    if weights.device.type == "cpu" and weights.dtype == torch.float32 and population.activation != "gelu":
+    of_kernel = (population.activation, population.loss) == ("relu", "cross-entropy")
+    if of_kernel and weights.device.type == "cpu" and weights.dtype == torch.float32:
         from devmind.algorithms import population_kernel
 
         found = population_kernel.train(
             weights.numpy(), population.sizes, x.contiguous().numpy(), wanted.numpy(), index.numpy(),
-            population.rates.numpy(), population.decays.numpy(), population.activation, population.loss,
+            population.rates.numpy(), population.decays.numpy(),
         )  # fmt: skip
         return torch.from_numpy(found)
     losses = []
@@ -313,55 +312,38 @@ def _value_and_slope(x: Tensor, kind: str) -> tuple[Tensor, Tensor]:
     return x * normal, normal + x * torch.exp(-0.5 * x.square()) * (2 * torch.pi) ** -0.5
 
 
-def predict(population: Population, x: Tensor, most_bytes: int | None = None) -> Iterator[tuple[slice, Tensor]]:
-    """The answers [p, N, out] of some members after others, for x [N, in], as (which members, answers)."""
-    for some in chunks(population, len(x), 0, most_bytes):
-        stack, h = layers(population.weights[some], population.sizes), x.expand(some.stop - some.start, *x.shape)
-        for n, (matrix, bias) in enumerate(stack):
-            h = torch.baddbmm(bias[:, None], h, matrix)
-            h = _value_and_slope(h, population.activation)[0] if n < len(stack) - 1 else h
-        yield some, h
+def answers(weights: Tensor, sizes: tuple[int, ...], activation: str, x: Tensor) -> Tensor:
+    """The answers [P, N, out] of members with weights [P, D] to x [P, N, in], or to one [N, in] that all read."""
+    h, activate = x.expand(len(weights), *x.shape[-2:]), ACTIVATIONS[activation]()
+    for n, (matrix, bias) in enumerate(layers(weights, sizes)):
+        h = torch.baddbmm(bias[:, None], activate(h) if n else h, matrix)
+    return h
 
 
 def accuracies(population: Population, x: Tensor, labels: Tensor) -> Tensor:
     """The share of examples that each member answers rightly, [P]."""
-    return torch.cat([(answer.argmax(-1) == labels).double().mean(1) for _, answer in predict(population, x)])
+    found = [
+        answers(population.weights[some], population.sizes, population.activation, x).argmax(-1) == labels
+        for some in chunks(population, len(x), 0)
+    ]
+    return torch.cat([right.double().mean(1) for right in found])
 
 
-def module(population: Population, member: int) -> nn.Sequential:
-    """One member as ordinary layers, whose state dict any head of that shape loads."""
+def module(weights: Tensor, sizes: tuple[int, ...], activation: str) -> nn.Sequential:
+    """One member of weights [D] as ordinary layers, whose state dict any head of that shape loads."""
     made = list[nn.Module]()
-    for matrix, bias in layers(population.weights[member], population.sizes):
+    for matrix, bias in layers(weights, sizes):
         linear = nn.utils.skip_init(nn.Linear, *matrix.shape, dtype=matrix.dtype, device=matrix.device)
-        with torch.no_grad():
-            linear.weight.copy_(matrix.T)
-            linear.bias.copy_(bias)
-        made += [linear, ACTIVATIONS[population.activation]()]
+        linear.load_state_dict({"weight": matrix.T, "bias": bias})
+        made += [linear, ACTIVATIONS[activation]()]
     return nn.Sequential(*made[:-1])
 
 
-def ensemble(population: Population, members: Tensor) -> nn.Sequential:
-    """The mean of some members' answers as one wider network of two layers: hidden units side by side.
-
-    Raises:
-        ConfigError: members have another number of layers.
-    """
-    if len(population.sizes) != 3:
-        raise ConfigError(
-            f"Only members with one hidden layer stand side by side in one network; these have sizes "
-            f"{population.sizes}. Take the best member instead."
-        )
-    (first, begin), (last, end) = layers(population.weights[members], population.sizes)
-    n, inner, hidden = first.shape
-    wide = Population(
-        (inner, n * hidden, last.shape[-1]),
-        torch.cat((
-            first.permute(1, 0, 2).flatten(), begin.flatten(), (last / n).flatten(), end.mean(0)
-        ))[None],
-        *(getattr(population, name)[:1] for name in ("seeds", "rates", "decays", "aside")),
-        activation=population.activation,
-    )  # fmt: skip
-    return module(wide, 0)
+def ensemble(weights: Tensor, sizes: tuple[int, ...], activation: str) -> nn.Sequential:
+    """The mean of n members' answers as one network, their hidden units side by side; weights [n, D], three sizes."""
+    (first, begin), (last, end) = layers(weights, sizes)
+    wide = (first.permute(1, 0, 2).flatten(), begin.flatten(), (last / len(last)).flatten(), end.mean(0))
+    return module(torch.cat(wide), (sizes[0], len(first) * sizes[1], sizes[2]), activation)
 
 
 def ranked(population: Population, losses: Tensor) -> Tensor:

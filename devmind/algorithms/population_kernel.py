@@ -6,7 +6,8 @@ a call, and writes the weights back. Its products are tiles of `TILES[0]` x `PAN
 written as LLVM vectors, since numba's loops reach a tenth of it; LLVM makes of them what the processor has. An update
 is part of the gradient's product: a tile of weights is loaded, decayed, gets -rate X^T D added, and is stored.
 
-Float32 on a CPU, and no other thread takes part in a member's numbers: its bits do not depend on other members.
+Float32 on a CPU, ReLU and the cross-entropy of classes. No other thread takes part in a member's numbers: its bits do
+not depend on other members.
 """
 
 from __future__ import annotations
@@ -23,8 +24,6 @@ from numba.extending import intrinsic
 LANES, PANEL, TILES = 8, 16, (6, 4, 1)
 BLOCK = 128
 """Rows of the weights that a product goes through before the next ones, so that they stay in the first cache."""
-ACTIVATIONS = {"relu": 0, "tanh": 1}
-LOSSES = {"cross-entropy": 0, "mse": 1}
 
 
 def _make_tile(rows: int) -> Any:
@@ -105,8 +104,8 @@ def _product(a, a_row, a_k, b, b_row, c, c_row, rows, columns, k, scale):
 
 @njit(error_model="numpy", inline="always")
 def _exp(x):
-    """Within 2e-7 of the exponential, for x below 88; loops over it become vectors."""
-    x = max(x, np.float32(-87.0))
+    """Within 2e-7 of the exponential, for x up to 0; loops over it become vectors. NaN becomes NaN."""
+    x = np.float32(-87.0) if x < np.float32(-87.0) else x
     whole = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
     r = x - whole * np.float32(0.693359375) + whole * np.float32(2.12194440e-4)
     p = np.float32(1.9875691500e-4)
@@ -115,36 +114,15 @@ def _exp(x):
     return (p * r * r + r + np.float32(1.0)) * np.int32((np.int32(whole) + 127) << 23).view(np.float32)
 
 
-@njit(error_model="numpy", fastmath={"nsz", "contract", "reassoc", "arcp"})
-def _activate(h, kind):
-    if kind == 0:
-        for i in range(h.size):
-            h[i] = max(h[i], np.float32(0.0)) if h[i] == h[i] else h[i]
-    else:
-        for i in range(h.size):
-            h[i] = np.float32(1.0) - np.float32(2.0) / (_exp(min(np.float32(2.0) * h[i], np.float32(80.0))) + 1)
-
-
-@njit(error_model="numpy")
-def _slope(d, h, kind):
-    """D times the slope of the activation whose values are H, in place."""
-    if kind == 0:
-        for i in range(d.size):
-            d[i] = d[i] if h[i] > 0 else np.float32(0.0)
-    else:
-        for i in range(d.size):
-            d[i] *= np.float32(1.0) - h[i] * h[i]
-
-
 @njit(error_model="numpy", fastmath={"reassoc", "nsz", "contract", "arcp"})
 def _cross_entropy(out, labels, rows, classes, factor):
-    """Mean cross-entropy of logits [B, wide]; they become factor (p - target)."""
+    """Mean cross-entropy of logits [B, wide]; they become factor (p - target), and 0 where there is no class."""
     wide, total = out.size // len(rows), 0.0
     for i in range(len(rows)):
         line, label = out[i * wide : (i + 1) * wide], labels[rows[i]]
         most, target, mass = line[0], line[label], np.float32(0.0)
         for j in range(1, classes):
-            most = max(most, line[j])
+            most = line[j] if line[j] > most else most
         for panel in range(0, wide, PANEL):
             for j in range(PANEL):
                 e = _exp(line[panel + j] - most)
@@ -160,19 +138,6 @@ def _cross_entropy(out, labels, rows, classes, factor):
 
 
 @njit(error_model="numpy")
-def _square(out, targets, rows, size, factor):
-    """Mean square error of answers [B, wide]; they become its gradient times factor B."""
-    wide, total = out.size // len(rows), np.float64(0.0)
-    for i in range(len(rows)):
-        for j in range(size):
-            error = out[i * wide + j] - targets[rows[i], j]
-            total += error * error
-            out[i * wide + j] = np.float32(2.0) * error * factor / np.float32(size)
-        out[i * wide + size : (i + 1) * wide] = np.float32(0.0)
-    return total / (len(rows) * size)
-
-
-@njit(error_model="numpy")
 def _copy(weights, buffer, at, inner, outer, wide, back):
     """A layer's weights and then biases between a member's own place and the buffer with padded columns."""
     for i in range(inner + 1):
@@ -184,9 +149,7 @@ def _copy(weights, buffer, at, inner, outer, wide, back):
 
 
 @njit(error_model="numpy")
-def _member(
-    weights, sizes, x, labels, targets, index, rate, decay, kind, loss, buffers, hidden, deltas, turned, losses
-):
+def _member(weights, sizes, x, labels, index, rate, decay, buffers, hidden, deltas, turned, losses):
     """All steps of one member; `buffers`, `hidden` and `deltas` are a core's own places, by layer."""
     layers, batch, at = len(sizes) - 1, index.shape[1], 0
     one, none, keep = np.float32(1.0), np.float32(0.0), np.float32(1.0) - rate * decay
@@ -209,12 +172,10 @@ def _member(
             a, b, c = h.ctypes.data, w.ctypes.data, out.ctypes.data
             _product(a, h.size // batch, 1, b, wide, c, wide, batch, wide, sizes[n], one)
             if n < layers - 1:
-                _activate(out, kind)
+                for i in range(out.size):  # times 0, so that NaN stays
+                    out[i] *= one if out[i] > none else none
         out, factor = hidden[layers], -rate / np.float32(batch)
-        if loss == 0:
-            losses[step] = _cross_entropy(out, labels, rows, sizes[layers], factor)
-        else:
-            losses[step] = _square(out, targets, rows, sizes[layers], factor)
+        losses[step] = _cross_entropy(out, labels, rows, sizes[layers], factor)
         deltas[layers][:] = out
         for n in range(layers - 1, -1, -1):
             w, h, d = buffers[n], hidden[n], deltas[n + 1]
@@ -226,7 +187,8 @@ def _member(
                 a, b, c = d.ctypes.data, turned.ctypes.data, deltas[n].ctypes.data
                 deltas[n][:] = none
                 _product(a, wide, 1, b, before, c, before, batch, before, sizes[n + 1], none)
-                _slope(deltas[n], h, kind)
+                for i in range(h.size):
+                    deltas[n][i] *= one if h[i] > none else none
             a, b, c = h.ctypes.data, d.ctypes.data, w.ctypes.data
             _product(a, 1, before, b, wide, c, wide, sizes[n], wide, batch, keep)
             bias = w[sizes[n] * wide :]
@@ -242,7 +204,7 @@ def _member(
 
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
-def _train(weights, sizes, x, labels, targets, index, rates, decays, kind, loss, cores, losses):
+def _train(weights, sizes, x, labels, index, rates, decays, cores, losses):
     members, batch, layers = len(weights), index.shape[2], len(sizes) - 1
     for core in prange(cores):
         wides = [(size + PANEL - 1) // PANEL * PANEL for size in sizes]
@@ -253,8 +215,8 @@ def _train(weights, sizes, x, labels, targets, index, rates, decays, kind, loss,
         turned = np.zeros(max([wides[n] * sizes[n + 1] if n else 1 for n in range(layers)]), np.float32)
         for member in range(core * members // cores, (core + 1) * members // cores):
             _member(
-                weights[member], sizes, x, labels, targets, index[member], rates[member], decays[member], kind, loss,
-                buffers, hidden, deltas, turned, losses[member],
+                weights[member], sizes, x, labels, index[member], rates[member], decays[member], buffers, hidden,
+                deltas, turned, losses[member],
             )  # fmt: skip
 
 
@@ -262,29 +224,20 @@ def train(
     weights: np.ndarray,
     sizes: tuple[int, ...],
     x: np.ndarray,
-    wanted: np.ndarray,
+    labels: np.ndarray,
     index: np.ndarray,
     rates: np.ndarray,
     decays: np.ndarray,
-    activation: str,
-    loss: str,
 ) -> np.ndarray:
     """Make steps of gradient descent with each member's own rows, in place; the losses before each, float64 [P, S].
 
     Args:
         weights: float32 [P, D]; by layer the weights [in, out], then the biases [out].
         sizes: numbers in, of each hidden layer, and out.
-        x: float32 [N, in]; wanted: int64 [N] of classes, or float32 [N, out].
+        x: float32 [N, in]; labels: int64 [N].
         index: int32 [P, S, B], the rows of each member's batches.
         rates, decays: float32 [P].
     """
-    losses = np.empty(index.shape[:2])
-    classes = loss == "cross-entropy"
-    labels = wanted if classes else np.zeros(0, np.int64)
-    targets = np.zeros((0, 0), np.float32) if classes else wanted
-    cores = min(len(weights), get_num_threads())
-    _train(
-        weights, np.array(sizes, np.int64), x, labels, targets, index, rates, decays, ACTIVATIONS[activation],
-        LOSSES[loss], cores, losses,
-    )  # fmt: skip
+    losses, cores = np.empty(index.shape[:2]), min(len(weights), get_num_threads())
+    _train(weights, np.array(sizes, np.int64), x, labels, index, rates, decays, cores, losses)
     return losses

@@ -75,9 +75,10 @@ class HeadNet:
             raise ConfigError(f"The head '{self.name}' reads '{tap}', of which the batch has nothing.")
         return self.features(tapped)
 
-    def write(self, module: nn.Sequential) -> None:
-        """Put a member's weights, or an ensemble's, into the head."""
-        self.net.load_state_dict(module.state_dict())
+    def write(self, members: Tensor, sizes: tuple[int, ...] | None = None) -> None:
+        """Put one member's weights, or those of an ensemble whose members have other `sizes`, into the head."""
+        made = many.module(members[0], self.sizes, self.activation) if len(members) == 1 else None
+        self.net.load_state_dict((made or many.ensemble(members, sizes or self.sizes, self.activation)).state_dict())
 
     def genome(self) -> Tensor:
         """The head's own numbers in a member's order, [D]."""
@@ -143,6 +144,7 @@ class PopulationLearner(Learner):
             spread[torch.randperm(members, generator=torch_generator(seed, head, s))] for s in ("rate", "decay")
         ]
         rate, decay = (low * (high / low) ** x for (low, high), x in zip((rates, decays), shuffled, strict=True))
+        self.sizes = sizes
         self.population = many.make(sizes, seeds, rate, decay, net.activation, loss, net.dtype, net.device)
         self.target, self.rows, self.ensemble, self.exploit_every = target, rows, ensemble, exploit_every
         self.recent = torch.zeros(members, dtype=torch.float64, device=net.device)
@@ -163,10 +165,7 @@ class PopulationLearner(Learner):
                 f"All {len(population)} members have a loss that is NaN or infinite, the last one at step {step}. "
                 "Lower the highest learning rate."
             )
-        chosen = order[: self.ensemble]
-        self.of.write(
-            many.module(population, int(order[0])) if self.ensemble == 1 else many.ensemble(population, chosen)
-        )
+        self.of.write(population.weights[order[: self.ensemble]], self.sizes)
         scalars = spread_of("loss", self.recent[order], best_first=True) | {
             "the best one's learning rate": population.rates[order[0]],
             "median learning rate": population.rates[~population.aside].median(),
@@ -227,20 +226,11 @@ class Members:
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
         read = self.arc.read(senses, first)
         tapped = Tapped(read["tokens"], read["present"])
-        numbers = forward(self.weights, self.net, self.net.features(tapped).unflatten(0, (len(self.weights), -1)))
+        x = self.net.features(tapped).unflatten(0, (len(self.weights), -1))
+        numbers = many.answers(self.weights, self.net.sizes, self.net.activation, x)
         template: Any = self.net.head(tapped.map(lambda x: x[:1]))
         answer = template.with_numbers(numbers.flatten(0, 1).reshape(len(first), *template.numbers().shape[1:]))
         return {self.arc.effector: self.arc.as_command(answer.mode())}
-
-
-def forward(weights: Tensor, net: HeadNet, x: Tensor) -> Tensor:
-    """The members' answers [P, E, out] to x [P, E, in]."""
-    stack = many.layers(weights, net.sizes)
-    activate = many.ACTIVATIONS[net.activation]()
-    for n, (matrix, bias) in enumerate(stack):
-        x = torch.baddbmm(bias[:, None], x, matrix)
-        x = activate(x) if n < len(stack) - 1 else x
-    return x
 
 
 def fitness(policy: Policy, begun: VectorWorld[Any], members: int) -> np.ndarray:
@@ -291,7 +281,7 @@ class EvolutionLearner(Learner):
             policy = Members(self.of, niche.effector, self.members.to(self.of.device))
             found = torch.from_numpy(fitness(policy, begun, niche.members))
             order = evolution.ranked(found)
-            self.of.write(many.module(self._as_population(), int(order[0])))
+            self.of.write(self.members[order[:1]])
             scalars = spread_of("return", found[order], best_first=True) | {
                 "the best one's mutation": self.spreads[order[0]],
                 "median mutation": self.spreads.median(),
@@ -300,12 +290,6 @@ class EvolutionLearner(Learner):
             rule = evolution.RULES[niche.rule]
             self.members, self.spreads = rule(self.members, self.spreads, found, torch_generator(*names))
         return scalars | {"set aside": float(self.aside)}
-
-    def _as_population(self) -> many.Population:
-        none = torch.zeros(len(self.members), dtype=torch.int64)
-        return many.Population(
-            self.of.sizes, self.members, none, self.spreads, self.spreads, none.bool(), self.of.activation
-        )
 
     def state_dict(self) -> dict[str, Any]:
         """The next generation, and how many members were set aside so far."""

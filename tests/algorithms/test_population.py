@@ -31,7 +31,7 @@ def alone(
     population: many.Population, member: int, x: Tensor, wanted: Tensor, steps: int
 ) -> tuple[Tensor, list[float]]:
     """A plain loop of torch on one member: its numbers in the population's order, and its losses."""
-    net = many.module(population, member)
+    net = many.module(population.weights[member], population.sizes, population.activation)
     rate, decay = float(population.rates[member]), float(population.decays[member])
     optimizer = torch.optim.SGD(net.parameters(), lr=rate, weight_decay=decay)
     loss_of = nn.MSELoss() if population.loss == "mse" else nn.CrossEntropyLoss()
@@ -48,7 +48,9 @@ def alone(
 
 
 @pytest.mark.parametrize("sizes", [(7, 5, 3), (33, 20, 17, 18), (140, 3), (9, 32, 10)])
-@pytest.mark.parametrize(("activation", "loss"), [("relu", "cross-entropy"), ("tanh", "mse"), ("gelu", "mse")])
+@pytest.mark.parametrize(
+    ("activation", "loss"), [("relu", "cross-entropy"), ("tanh", "cross-entropy"), ("relu", "mse"), ("gelu", "mse")]
+)
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
 def test_a_member_is_as_if_trained_alone(
     sizes: tuple[int, ...], activation: str, loss: str, dtype: torch.dtype, atol: float
@@ -134,10 +136,14 @@ def test_an_ensemble_is_one_wider_network_that_answers_with_the_mean() -> None:
     population = small((7, 5, 3), members=6)
     x, _ = data((7, 5, 3), "cross-entropy", torch.float32)
     chosen = torch.tensor([4, 1, 3])
-    (_, answers), *rest = many.predict(population, x)
-    assert not rest
-    torch.testing.assert_close(many.ensemble(population, chosen)(x), answers[chosen].mean(0))
-    torch.testing.assert_close(many.module(population, 4)(x), answers[4])
+    shape = population.sizes, population.activation
+    answers = many.answers(population.weights, *shape, x)
+    torch.testing.assert_close(many.ensemble(population.weights[chosen], *shape)(x), answers[chosen].mean(0))
+    torch.testing.assert_close(many.module(population.weights[4], *shape)(x), answers[4])
+    classes = torch.arange(len(x)) % 3
+    torch.testing.assert_close(
+        many.accuracies(population, x, classes)[4], (answers[4].argmax(1) == classes).double().mean()
+    )
 
 
 def test_bad_input_is_refused_with_a_sentence() -> None:

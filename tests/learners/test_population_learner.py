@@ -15,7 +15,6 @@ from devmind.acting import Actor
 from devmind.acting.rollout import returns
 from devmind.agent import Agent
 from devmind.agent.batch import collate_tick
-from devmind.algorithms import population as many
 from devmind.config import load
 from devmind.curriculum.stage import Context, Lesson, check_lessons
 from devmind.errors import ConfigError
@@ -121,7 +120,7 @@ def test_policies_that_live_at_once_have_the_returns_of_living_alone(tmp_path: P
         Members(learner.of, "push", learner.members), make_world("cartpole", "", seeds), len(learner.members)
     )
     for member in (0, 5, 11):
-        learner.of.write(many.module(learner._as_population(), member))
+        learner.of.write(learner.members[[member]])
         alone = returns(Actor(agent, effectors=["push"], trunk=False), make_world("cartpole", "", seeds))
         assert together[member] == alone.mean()
     assert len(set(together)) > 3
