@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PLUGIN = ROOT / "docs" / "example-plugin"
-EXAMPLES = {"reader": "reader", "searcher": "noughts", "diffuser": "walk"}
+EXAMPLES = {"reader": "reader", "searcher": "noughts", "diffuser": "walk", "crowd": "crowd"}
 """Example packages in docs/example-*, by name, and the stage of each."""
 
 pytestmark = pytest.mark.slow

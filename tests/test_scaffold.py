@@ -122,7 +122,7 @@ def code_of(*packages: Path) -> Counter[str]:
     return sum((code_lines(path.read_text(encoding="utf-8")) for path in paths), Counter())
 
 
-@pytest.mark.parametrize("name", ["reader", "searcher", "diffuser"])
+@pytest.mark.parametrize("name", ["reader", "searcher", "diffuser", "crowd"])
 def test_example_package_adds_few_lines_to_the_scaffold(name: str, tmp_path: Path) -> None:
     folder = EXAMPLES / f"example-{name}"
     points = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]

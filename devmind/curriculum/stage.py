@@ -302,6 +302,7 @@ class Lesson:
         control: the twin of `--ablate`, whose trunk passes all tokens through and does not learn, is taught the lesson
             too: all that is not shared (`devmind.curriculum.ablation`), and these further prefixes, mostly none. None:
             it is not. If no lesson of a stage has a control, the twin has a fresh trunk and all lessons.
+        learners: kinds of learners besides its own that a configuration may choose (`LessonConfig.learner`).
     """
 
     name: str
@@ -319,9 +320,10 @@ class Lesson:
     learns_from: tuple[str, ...] = ()
     settings: tuple[str, ...] = ("batch", "learning_rate")
     control: tuple[str, ...] | None = None
+    learners: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for member in ("rehearses", "skills", "learns_from", "settings"):
+        for member in ("rehearses", "skills", "learns_from", "settings", "learners"):
             names_in(f"`{member}` of the lesson '{self.name}'", getattr(self, member))
 
 
@@ -406,14 +408,21 @@ def check_lessons(stages: Sequence[Stage], context: Context) -> None:
         ConfigError: it names one; the message names the nearest lesson or option. Or a stage's own lessons have a fault
             (`checked_lessons`).
     """
-    known = dict[str, tuple[str, ...]]()
+    known, learners = dict[str, tuple[str, ...]](), dict[str, tuple[str, ...]]()
     for lesson in (lesson for stage in stages for lesson in checked_lessons(stage, context)):
         # Several stages may have a lesson of that name; a setting means something if one of them takes it.
         known[lesson.name] = (*known.get(lesson.name, ()), *lesson.settings)
+        learners[lesson.name] = (*learners.get(lesson.name, ()), *lesson.learners)
     for name, said in context.config.lessons.items():
         if name not in known:
             of = " or ".join(f"'{stage.name}'" for stage in stages)
             raise ConfigError(f"Stage {of} has no lesson '{name}'{nearest(name, known)}")
+        if said.learner and said.learner not in learners[name]:
+            others = f", or one by {' or '.join(learners[name])}" if learners[name] else " alone"
+            raise ConfigError(
+                f"The lesson '{name}' has no learner '{said.learner}'; it has its own{others}. Leave "
+                f"lessons.{name}.learner out."
+            )
         usual = ("batch", "learning_rate")
         for setting in usual:
             if setting not in known[name] and getattr(said, setting) is not None:

@@ -15,7 +15,11 @@ TERMS = {
     "gradient norm": ("norm of the gradient", "norm"),
 }
 """By name of a logged number that is a term of the field: its title for readers, and its unit."""
-UNITS = {"right": "share right", "accuracy": "share right", "deg": "degrees", "m": "metres", "s": "seconds"}
+UNITS = {
+    "right": "share right", "accuracy": "share right", "deg": "degrees", "m": "metres", "s": "seconds",
+    "return": "return", "rate": "rate", "decay": "rate", "mutation": "standard deviation", "aside": "members",
+    "replaced": "members",
+}  # fmt: skip
 """By the last word of a logged number's name: its unit. Numbers with other names are parts of the loss."""
 FIRST = ("loss", "reward")
 """Numbers that come first in a group."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -12,6 +13,7 @@ from devmind.agent.prediction import prediction_loss
 from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.gradient import Loss, gradient_lesson, trainable, without_shared
 from devmind.learners.policy import Drill, PolicyLearner
+from devmind.learners.population import Niche, evolution_lesson
 from devmind.learners.ppo import PPO
 from devmind.sessions import written
 from devmind.sessions.spoken import speaker_group
@@ -32,6 +34,7 @@ STEPS = {
     "perceive": {"tiny": 28, "nursery": 5200, "child": 20000, "adult": 60000},
     "gaze": {"tiny": 14, "nursery": 1260, "child": 5600, "adult": 15600},
     "motor": {"tiny": 17, "nursery": 595, "child": 2380, "adult": 6800},
+    "balance": {"tiny": 2, "nursery": 25, "child": 50, "adult": 50},
     "together": {"tiny": 4, "nursery": 110, "child": 1650, "adult": 5000},
 }
 KEPT, REHEARSAL_COST = 144, 0.13
@@ -86,6 +89,8 @@ INIT_FROM = {"reach_arc": "whereabouts", "reach_value": "whereabouts", "move_arc
 what perception learned from thousands of rooms."""
 FROZEN = (*INIT_FROM, "look_arc")
 """Heads that keep their reading while rewards teach the answer; the looking arc has its reading from `gaze`."""
+BALANCE = "balance"
+"""A drill of `motor`, or a lesson of its own."""
 MOTOR_CYCLE = (
     "balance", "orient", "reach", "startle", "balance", "track", "reach", "startle",
     "balance", "track", "reach", "startle", "balance", "orient", "track", "reach", "startle",
@@ -137,6 +142,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             skills=("orient", "track"),
         ),
         _motor(context),
+        *([_balance(context)] if BALANCE in context.config.lessons else []),
         _together(context),
     ]
 
@@ -168,20 +174,47 @@ def perceive_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mappi
     return TASKS[batch["task"]][1](agent, batch)
 
 
+def motor_cycle(context: Context) -> tuple[str, ...]:
+    """The order of the drills; without balance where the configuration makes that a lesson of its own."""
+    return tuple(drill for drill in MOTOR_CYCLE if drill != BALANCE or BALANCE not in context.config.lessons)
+
+
 def motor_learner(agent: Agent, context: Context, crowd: float | None = None) -> PolicyLearner:
     """The learner of the arcs; size tiny has a tenth of the rows."""
     crowd = (0.1 if context.config.size == "tiny" else 1.0) if crowd is None else crowd
-    return PolicyLearner(agent, context, DRILLS, init_from=INIT_FROM, frozen=FROZEN, crowd=crowd)
+    drills = {name: drill for name, drill in DRILLS.items() if name in motor_cycle(context)}
+    return PolicyLearner(agent, context, drills, init_from=INIT_FROM, frozen=FROZEN, crowd=crowd)
 
 
 def _motor(context: Context) -> Lesson:
     """The arcs practise by PPO, in turn: a step updates one arc and its critic."""
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        return Batches(lambda update: {"drill": MOTOR_CYCLE[update % len(MOTOR_CYCLE)]}, steps)
+        return Batches(lambda update: {"drill": cycle[update % len(cycle)]}, steps)
 
-    steps = STEPS["motor"][context.config.size]
-    return Lesson("motor", motor_learner, batches, steps, 4.0, skills=("orient", "balance"), settings=())
+    cycle = motor_cycle(context)
+    steps = STEPS["motor"][context.config.size] * len(cycle) // len(MOTOR_CYCLE)
+    skills = ("orient", BALANCE) if BALANCE in cycle else ("orient",)
+    return Lesson("motor", motor_learner, batches, steps, 4.0, skills=skills, settings=())
+
+
+def _balance(context: Context) -> Lesson:
+    """Balance as a lesson of its own, where a configuration names it: by rewards as in `motor`, or by a population."""
+    size, drill = context.config.size, DRILLS[BALANCE]
+    members, episodes = (24, 2) if size == "tiny" else (128, 4)
+    if context.config.lessons[BALANCE].learner == "population":
+        niche = Niche(drill.effector, drill.world, members=members, episodes=episodes, spread=0.3)
+        lesson = evolution_lesson(context, BALANCE, niche, steps=STEPS[BALANCE][size], minutes=1.0, skills=(BALANCE,))
+        return replace(lesson, learners=("population",))
+
+    def learner(agent: Agent, context: Context) -> PolicyLearner:
+        return PolicyLearner(agent, context, {BALANCE: drill}, crowd=0.1 if size == "tiny" else 1.0)
+
+    def batches(agent: Agent, context: Context, steps: int) -> Batches:
+        return Batches(lambda update: {"drill": BALANCE}, steps)
+
+    steps = STEPS["motor"][size] * MOTOR_CYCLE.count(BALANCE) // len(MOTOR_CYCLE)
+    return Lesson(BALANCE, learner, batches, steps, 0.7, skills=(BALANCE,), settings=(), learners=("population",))
 
 
 def _together(context: Context) -> Lesson:

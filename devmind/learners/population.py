@@ -1,0 +1,363 @@
+"""Learning by a population: thousands of small networks in the place of one head's, by gradient or by their fitness.
+
+`PopulationLearner` trains members on features of a head's tap, each with settings and data of its own;
+`EvolutionLearner` lets them live in a world's `Rules`, all at once, and selects. After each update the best member (or
+an ensemble of the best) stands in the agent's ordinary head, so exams, lives and saved agents know nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from devmind.acting import Policy, Senses
+from devmind.acting.rollout import Actions, Steppable, returns
+from devmind.agent.agent import Agent
+from devmind.agent.heads import ReaderHead
+from devmind.agent.output import Categorical, Regression
+from devmind.agent.taps import Tapped
+from devmind.agent.threads import stepping_threads
+from devmind.algorithms import evolution
+from devmind.algorithms import population as many
+from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Scalars
+from devmind.errors import ConfigError, nearest
+from devmind.learners.actor_critics import Arc
+from devmind.seeding import derive_seed, lesson_seeds, torch_generator
+from devmind.worlds.adapter import VectorWorld
+
+UNREHEARSED = "A population trains one small head and no layer of the trunk, so no later lesson undoes it."
+RECENT = 0.9
+"""Share of a member's earlier losses in its running mean, by which members are compared."""
+
+
+class HeadNet:
+    """The small network of an agent's head, and its shape as that of a population's member.
+
+    Raises:
+        ConfigError: the head's answer does not come from one network (`ReaderHead`).
+    """
+
+    def __init__(self, agent: Agent, name: str) -> None:
+        head = agent.head(name)
+        if not isinstance(head, ReaderHead):
+            raise ConfigError(
+                f"A population takes the place of one small network; the head '{name}' ({type(head).__name__}) is made "
+                "of several. Name a categorical, normal, regression or value head."
+            )
+        self.agent, self.name, self.head, self.net = agent, name, head, head.read.net
+        linear = [layer for layer in self.net if isinstance(layer, nn.Linear)]
+        self.sizes = (linear[0].in_features, *(layer.out_features for layer in linear))
+        kinds = {type(layer): kind for kind, layer in many.ACTIVATIONS.items() for layer in (layer(),)}
+        self.activation = kinds[type(self.net[1])] if len(self.net) > 1 else "relu"
+        self.dtype, self.device = linear[0].weight.dtype, linear[0].weight.device
+
+    @property
+    def trains(self) -> tuple[str, ...]:
+        """The prefix of the parameters that a population replaces; what reads the tokens before stays."""
+        return (f"heads.{self.name}.read.net.",)
+
+    def features(self, tapped: Tapped) -> Tensor:
+        """The network's input [N, F]."""
+        tokens = self.head.read.squeeze(tapped.tokens) * tapped.present[..., None]
+        return tokens.flatten(-2).flatten(0, -2)
+
+    @torch.no_grad()
+    def read(self, batch: Any) -> Tensor:
+        """The features of a batch's Moments, [B T, F]."""
+        tap = self.agent.tap_of(self.name)
+        tapped = tap.read(self.agent.perceive(batch, [tap]))
+        if tapped is None:
+            raise ConfigError(f"The head '{self.name}' reads '{tap}', of which the batch has nothing.")
+        return self.features(tapped)
+
+    def write(self, members: Tensor, sizes: tuple[int, ...] | None = None) -> None:
+        """Put one member's weights, or those of an ensemble whose members have other `sizes`, into the head."""
+        made = many.module(members[0], self.sizes, self.activation) if len(members) == 1 else None
+        self.net.load_state_dict((made or many.ensemble(members, sizes or self.sizes, self.activation)).state_dict())
+
+    def genome(self) -> Tensor:
+        """The head's own numbers in a member's order, [D]."""
+        linear = [layer for layer in self.net if isinstance(layer, nn.Linear)]
+        return torch.cat([x.detach().flatten() for layer in linear for x in (layer.weight.T, layer.bias)])
+
+
+class PopulationLearner(Learner):
+    """Trains members by gradient on one head's features, and writes the best into the head.
+
+    A batch is shared, but each member goes through its rows in an order of its own, `rows` at a step.
+
+    Args:
+        head: a ReaderHead, with a categorical answer or a mean square error.
+        target: the batch's entry with the right answers.
+        members: P.
+        rates, decays: lowest and highest learning rate and weight decay; members begin spread evenly over the
+            logarithm, each setting in an order of its own.
+        rows: of a member's step; a batch of n rows is n // rows steps.
+        ensemble: so many of the best members side by side in the head, each with its share of the hidden units.
+        exploit_every: updates after which the worst take over the best ones' weights and settings; 0: never.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        seed: int,
+        head: str,
+        target: str,
+        members: int = 64,
+        rates: tuple[float, float] = (0.01, 1.0),
+        decays: tuple[float, float] = (1e-5, 1e-2),
+        rows: int = 16,
+        ensemble: int = 1,
+        exploit_every: int = 0,
+    ) -> None:
+        self.of = net = HeadNet(agent, head)
+        super().__init__(agent, seed=seed, trains=net.trains)
+        inlet = net.head.inlet
+        answer = net.head(Tapped(torch.zeros(1, inlet.n_tokens, inlet.width, dtype=net.dtype, device=net.device),
+                                 torch.ones(1, inlet.n_tokens, dtype=torch.bool, device=net.device)))  # fmt: skip
+        if isinstance(answer, Categorical) and answer.logits.ndim == 2:
+            loss = "cross-entropy"
+        elif isinstance(answer, Regression) and answer.kind == "mse":
+            loss = "mse"
+        else:
+            raise ConfigError(
+                f"A population learns one class of several or numbers by their square error; the head '{head}' gives a "
+                f"{type(answer).__name__} that it cannot learn by gradient."
+            )
+        sizes = net.sizes
+        if ensemble > 1:
+            if len(sizes) != 3 or sizes[1] % ensemble or ensemble > members:
+                raise ConfigError(
+                    f"An ensemble of {ensemble} shares the hidden units of a head with one hidden layer evenly; "
+                    f"'{head}' has the sizes {sizes}, and there are {members} members."
+                )
+            sizes = (sizes[0], sizes[1] // ensemble, sizes[2])
+        seeds = torch.tensor([derive_seed(seed, "member", head, n) for n in range(members)])
+        spread = torch.linspace(0, 1, members, dtype=net.dtype)
+        shuffled = [
+            spread[torch.randperm(members, generator=torch_generator(seed, head, s))] for s in ("rate", "decay")
+        ]
+        rate, decay = (low * (high / low) ** x for (low, high), x in zip((rates, decays), shuffled, strict=True))
+        self.sizes = sizes
+        self.population = many.make(sizes, seeds, rate, decay, net.activation, loss, net.dtype, net.device)
+        self.target, self.rows, self.ensemble, self.exploit_every = target, rows, ensemble, exploit_every
+        self.recent = torch.zeros(members, dtype=torch.float64, device=net.device)
+        self.replaced = 0
+
+    def update(self, batch: Any, step: int) -> Scalars:
+        """Each member's steps on the batch; then the best one is written into the head."""
+        with torch.autocast(self.of.device.type, enabled=False):
+            x, population = self.of.read(batch).to(self.of.dtype), self.population
+            wanted = batch[self.target].to(x.device)
+            wanted = wanted.flatten() if population.loss == "cross-entropy" else wanted.reshape(len(x), -1).to(x.dtype)
+            rows = min(self.rows, len(x))
+            losses = many.train(population, x, wanted, len(x) // rows, rows).mean(1)
+        self.recent = losses if step == 0 else RECENT * self.recent + (1 - RECENT) * losses
+        order = many.ranked(population, self.recent)
+        if population.aside.all():
+            raise ConfigError(
+                f"All {len(population)} members have a loss that is NaN or infinite, the last one at step {step}. "
+                "Lower the highest learning rate."
+            )
+        self.of.write(population.weights[order[: self.ensemble]], self.sizes)
+        scalars = spread_of("loss", self.recent[order], best_first=True) | {
+            "the best one's learning rate": population.rates[order[0]],
+            "median learning rate": population.rates[~population.aside].median(),
+            "the best one's weight decay": population.decays[order[0]],
+            "set aside": population.aside.sum().float(),
+        }
+        if self.exploit_every and (step + 1) % self.exploit_every == 0:
+            self.replaced += many.exploit(population, self.recent, derive_seed(self.seed, "exploit"))
+        return scalars | {"replaced": float(self.replaced)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All members with their settings, and their running losses."""
+        return {"population": self.population.state_dict(), "recent": self.recent, "replaced": self.replaced}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with these members."""
+        self.population.load_state_dict(state["population"])
+        self.recent, self.replaced = state["recent"].clone().to(self.of.device), int(state["replaced"])
+
+    def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
+        raise ConfigError(UNREHEARSED)
+
+
+def spread_of(name: str, values: Tensor, best_first: bool) -> dict[str, Tensor]:
+    """The best, median and worst of the finite `values`, which are sorted; the report draws them as curves."""
+    finite = values[values.isfinite()]
+    first, last = ("best", "worst") if best_first else ("worst", "best")
+    return {f"{first} {name}": finite[0], f"median {name}": finite[len(finite) // 2], f"{last} {name}": finite[-1]}
+
+
+@dataclass(frozen=True)
+class Niche:
+    """Where policies live to be selected: an effector's head, a world, and how many policies try how many episodes.
+
+    Attributes:
+        head: by default `{effector}_arc`.
+        spread: standard deviation of a first generation's mutations.
+        rule: 'genetic' or 'strategy' (`devmind.algorithms.evolution`).
+    """
+
+    effector: str
+    world: str
+    level: str = ""
+    head: str = ""
+    members: int = 128
+    episodes: int = 4
+    spread: float = 0.1
+    rule: str = "genetic"
+
+
+class Members:
+    """P networks in the place of an arc's as a policy of P x E rows: member p acts in the rows p E to p E + E - 1."""
+
+    def __init__(self, net: HeadNet, effector: str, weights: Tensor) -> None:
+        self.net, self.weights, self.arc = net, weights, Arc(net.agent, effector, net.name, net.name)
+
+    @torch.no_grad()
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
+        read = self.arc.read(senses, first)
+        tapped = Tapped(read["tokens"], read["present"])
+        x = self.net.features(tapped).unflatten(0, (len(self.weights), -1))
+        numbers = many.answers(self.weights, self.net.sizes, self.net.activation, x)
+        template: Any = self.net.head(tapped.map(lambda x: x[:1]))
+        answer = template.with_numbers(numbers.flatten(0, 1).reshape(len(first), *template.numbers().shape[1:]))
+        return {self.arc.effector: self.arc.as_command(answer.mode())}
+
+
+def fitness(policy: Policy, begun: VectorWorld[Any], members: int) -> np.ndarray:
+    """Each member's mean return, float64 [P], over the episodes that `begun` begins; all members meet the same ones."""
+    episodes = begun.num_envs
+    world = VectorWorld(begun.rules, members * episodes)
+    world.restore(begun.state().take(np.tile(np.arange(episodes), members)))
+    crowd: Steppable = world
+    return returns(policy, crowd).reshape(members, episodes).mean(1)
+
+
+class EvolutionLearner(Learner):
+    """Selects among policies by their return in a world; an update is a generation, and the fittest is written.
+
+    Args:
+        niche: the arc's head, the world and the search.
+    """
+
+    def __init__(self, agent: Agent, context: Context, niche: Niche) -> None:
+        self.of = net = HeadNet(agent, niche.head or f"{niche.effector}_arc")
+        super().__init__(agent, seed=context.seed, trains=net.trains)
+        self.context, self.niche, self.aside = context, niche, 0
+        if niche.rule not in evolution.RULES:
+            raise ConfigError(f"There is no search rule '{niche.rule}'{nearest(niche.rule, evolution.RULES)}")
+        if niche.members < 2 or niche.episodes < 1:
+            raise ConfigError(
+                f"A search has two members and one episode at least; got {niche.members} and {niche.episodes}."
+            )
+        rows = niche.members * niche.episodes
+        widest = 8 * net.dtype.itemsize * rows * max(net.sizes) + 4 * niche.members * many.count_numbers(net.sizes)
+        many.check_memory(widest, f"{niche.members:,} policies in {niche.episodes:,} episodes each")
+        generator = torch_generator(self.seed, "first generation", net.name)
+        if niche.rule == "genetic":
+            seeds = torch.randint(2**62, (niche.members,), generator=generator)
+            self.members = many.make(net.sizes, seeds, dtype=net.dtype).weights
+            self.spreads = torch.full((niche.members,), niche.spread, dtype=net.dtype)
+        else:
+            self.members, self.spreads = evolution.around(net.genome().cpu(), niche.spread, niche.members, generator)
+
+    def update(self, batch: Any, step: int) -> Scalars:
+        """One generation: all members live through the same new episodes, and the next ones are made.
+
+        It runs on one intra-op thread, as the steps of all policies do.
+        """
+        niche, names = self.niche, (self.seed, "generation", self.niche.world, self.niche.level, step)
+        with stepping_threads(), torch.autocast(self.agent.device.type, enabled=False):
+            begun = self.context.make_world(niche.world, niche.level, lesson_seeds(niche.episodes, *names))
+            policy = Members(self.of, niche.effector, self.members.to(self.of.device))
+            found = torch.from_numpy(fitness(policy, begun, niche.members))
+            order = evolution.ranked(found)
+            self.of.write(self.members[order[:1]])
+            scalars = spread_of("return", found[order], best_first=True) | {
+                "the best one's mutation": self.spreads[order[0]],
+                "median mutation": self.spreads.median(),
+            }
+            self.aside += int((~found.isfinite()).sum())
+            rule = evolution.RULES[niche.rule]
+            self.members, self.spreads = rule(self.members, self.spreads, found, torch_generator(*names))
+        return scalars | {"set aside": float(self.aside)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The next generation, and how many members were set aside so far."""
+        return {"members": self.members, "spreads": self.spreads, "aside": self.aside}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with this generation.
+
+        Raises:
+            ConfigError: it has another number of members, or members of another shape.
+        """
+        if state["members"].shape != self.members.shape:
+            raise ConfigError(
+                f"The stored generation is {list(state['members'].shape)} and this one {list(self.members.shape)}; "
+                "continue with as many members as it was begun with."
+            )
+        self.members, self.spreads = state["members"].clone(), state["spreads"].clone()
+        self.aside = int(state["aside"])
+
+    def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
+        raise ConfigError(UNREHEARSED)
+
+
+def evolution_lesson(context: Context, name: str, niche: Niche, *, steps: int, minutes: float, **more: Any) -> Lesson:
+    """A lesson whose steps are generations; the configuration may set its members, episodes, spread and rule."""
+    own = {key: getattr(niche, key) for key in ("members", "episodes", "spread", "rule")}
+
+    def make_learner(agent: Agent, context: Context) -> EvolutionLearner:
+        chosen = context.options(name, own)
+        return EvolutionLearner(agent, context, Niche(niche.effector, niche.world, niche.level, niche.head, **chosen))
+
+    def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
+        return Batches(lambda update: {}, steps)
+
+    return Lesson(name, make_learner, make_batches, steps, minutes, settings=tuple(own), **more)
+
+
+def population_lesson(
+    context: Context,
+    name: str,
+    head: str,
+    target: str,
+    make: Callable[[Context, int, int], Any],
+    *,
+    steps: int,
+    rows: int,
+    minutes: float,
+    members: int = 64,
+    ensemble: int = 1,
+    exploit_every: int = 0,
+    skills: Sequence[str] = (),
+    **more: Any,
+) -> Lesson:
+    """A lesson that trains one head by a population; its options are members, ensemble and exploit_every.
+
+    Args:
+        make: `(context, update, rows) -> batch`.
+        rows: of a batch.
+        more: further arguments of PopulationLearner, such as `rates`.
+    """
+    own = {"members": members, "ensemble": ensemble, "exploit_every": exploit_every}
+    count, _ = context.changed(name, rows, 0.0)
+
+    def make_learner(agent: Agent, context: Context) -> PopulationLearner:
+        chosen = context.options(name, own)
+        return PopulationLearner(agent, seed=context.seed, head=head, target=target, **chosen, **more)
+
+    def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
+        return Batches(lambda update: make(context, update, context.rows(count)), steps)
+
+    return Lesson(name, make_learner, make_batches, steps, minutes, skills=tuple(skills), settings=("batch", *own))
