@@ -385,7 +385,7 @@ def apply(
     step = (first / (1 - b1**steps)) / ((second / (1 - b2**steps)).sqrt() + 1e-8)
     changed = values * (1 - share * decay) - share * step
     count = layer.into.numel()
-    saved = (values[count:] * gradient[count:]).view(layer.groups, -1).sum(1).abs()
+    saved = (values * gradient)[count:].view(*layer.out.shape, *gradient.shape[1:]).sum((1, 2, 3)).abs()
     layer.useful = layer.useful.lerp(saved.to(layer.useful.dtype), 0.1)
     if left:
         changed = changed * _fade(layer, (left - 1) / left, changed)
