@@ -51,6 +51,7 @@ from devmind.agent.tracker import SENSE, TRACKER, Beliefs, Tracker
 from devmind.agent.trunk import Deep, Trunk, each
 from devmind.errors import ConfigError, DevmindError, PluginError, nearest
 from devmind.moment import STANDARD_SENSES, Action, Moment
+from devmind.seeding import derive_seed
 
 STREAMED = "streamed"
 """The entry of `State.carry` that says by which sense an open Moment may be extended."""
@@ -424,12 +425,15 @@ class Agent(EncoderHolder, PreTrainedModel):
         grown[born] = [*(p for p in own if id(p) not in later), *grown.get(born, [])]
         return grown | self.part_parameters()
 
-    def grow(self, layers: int, stage: str = "newborn", through: Mapping[str, str] | None = None) -> None:
+    def grow(
+        self, layers: int, stage: str = "newborn", through: Mapping[str, str] | None = None, neurons: int = 0
+    ) -> None:
         """Append `layers` trunk layers of `stage` with zero output projections, so that no answer changes at first.
 
         Older states have too few layers: make new ones.
 
         Args:
+            neurons: the MLP of every layer that is there gains so many, born as in a lesson that grows.
             through: which tokens go through the layers: senses or READOUT, each with the sense that has to be present
                 in the same Moment. All other tokens skip them. By default all tokens go through. A sense that streams
                 lets only its own tokens and the readout through, as the others are computed before it comes.
@@ -437,7 +441,15 @@ class Agent(EncoderHolder, PreTrainedModel):
         Raises:
             ConfigError: this stage has already grown layers for other tokens.
         """
+        if neurons:
+            from devmind.algorithms.growth import birth
+        for number, count in enumerate(self.neurons() if neurons else ()):
+            like = self.trunk.decoder.layers[number].mlp.down_proj.weight
+            generator = torch.Generator().manual_seed(derive_seed(self.config.seed, "neurons", number, count))
+            self.add_neurons(number, *birth(like.new_zeros(len(like), len(like)), neurons, generator))
         groups, before = list(dict.fromkeys(self.config.grown)), self.config.deep.get(stage)
+        if not layers:
+            return
         if stage in groups and before != (None if through is None else dict(through)):
             raise ConfigError(
                 f"All layers that a stage grows are for the same tokens: '{stage}' has grown some for "

@@ -17,8 +17,8 @@ zero over the steps before, so neither a birth nor a death changes what the laye
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -181,10 +181,6 @@ class Layer:
         self.into, self.out = places[:count].view_as(self.into), places[count:].view_as(self.out)
         return begin + self.blocks
 
-    def state(self) -> dict[str, Any]:
-        """The fields by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
 
 def check_size(size: int, **widths: int) -> None:
     """Refuse a size of groups that does not divide a width.
@@ -312,11 +308,11 @@ def forward(layer: Layer, blocks: Tensor, x: Tensor) -> Tensor:
     size, kinds = blocks.shape[-1], layer.into.shape[1]
     if not layer.groups:
         return x.new_zeros(len(x), layer.outputs * size)
+    if layer.is_full:  # dense products, without a transpose
+        matrices, out = dense_of(layer, blocks)
+        h = functional.silu(functional.linear(x, matrices[0]))
+        return functional.linear(h if kinds == 1 else h * functional.linear(x, matrices[1]), out)
     into, out = weights_of(layer, blocks)
-    if layer.is_full:  # one dense product, without a transpose
-        pre = functional.linear(x, into.flatten(0, 1)).view(len(x), layer.groups, kinds * size)
-        h = activate(pre.transpose(0, 1).transpose(1, 2), kinds).permute(2, 0, 1).reshape(len(x), -1)
-        return functional.linear(h, out.transpose(0, 1).reshape(layer.outputs * size, -1))
     columns = x.T.reshape(layer.inputs, size, len(x))
     h = activate(gather_matmul(columns, into, layer.sources), kinds)
     return scatter_matmul(h, out, layer.targets, layer.outputs).view(-1, len(x)).T
@@ -374,22 +370,21 @@ def apply(
         young: steps for which a block has `young_rate` times the rate.
         left: steps until the next evolution, this one included; what then dies fades to zero. 0: none does.
     """
-    places, (b1, b2) = layer.places(), betas
-    fine = gradient.isfinite().all(-1).all(-1)[:, None, None]
+    places, (b1, b2), count = layer.places(), betas, layer.into.numel()
+    fine = gradient.flatten(1).sum(1).isfinite()[:, None, None]
     values, first, second, age = (kept[places] for kept in (pool.values, pool.first, pool.second, pool.age))
-    gradient, age = gradient.where(fine, torch.zeros_like(gradient)), age + fine.flatten()
-    first = torch.where(fine, first.lerp(gradient, 1 - b1), first)
-    second = torch.where(fine, second.lerp(gradient.square(), 1 - b2), second)
+    gradient, age = gradient.where(fine, 0.0), age + fine.flatten()
+    saved = (values[count:] * gradient[count:]).view(*layer.out.shape, *gradient.shape[1:]).sum((1, 2, 3)).abs()
+    layer.useful = layer.useful.lerp(saved.to(layer.useful.dtype), 0.1)
+    first.lerp_(gradient, (1 - b1) * fine.to(values.dtype))
+    second.lerp_(gradient.square(), (1 - b2) * fine.to(values.dtype))
     steps = age[:, None, None].clamp_min(1).to(values.dtype)
     share = torch.where(steps <= young, torch.full_like(steps, rate * young_rate), rate) * fine
-    step = (first / (1 - b1**steps)) / ((second / (1 - b2**steps)).sqrt() + 1e-8)
-    changed = values * (1 - share * decay) - share * step
-    count = layer.into.numel()
-    saved = (values * gradient)[count:].view(*layer.out.shape, *gradient.shape[1:]).sum((1, 2, 3)).abs()
-    layer.useful = layer.useful.lerp(saved.to(layer.useful.dtype), 0.1)
-    if left:
-        changed = changed * _fade(layer, (left - 1) / left, changed)
-    for kept, new in ((pool.values, changed), (pool.first, first), (pool.second, second), (pool.age, age)):
+    spread = second.sqrt().div_((1 - b2**steps).sqrt()).add_(1e-8)
+    values.mul_(1 - share * decay).sub_((first / spread).mul_(share / (1 - b1**steps)))
+    if left and (len(layer.fading) or layer.fading_into.numel() or layer.fading_out.numel()):
+        values.mul_(_fade(layer, (left - 1) / left, values))
+    for kept, new in ((pool.values, values), (pool.first, first), (pool.second, second), (pool.age, age)):
         kept.index_copy_(0, places, new)
     return (~fine).sum()
 
@@ -495,8 +490,7 @@ def _exchange(
     return ends, places
 
 
-@dataclass
-class Newborn:
+class Newborn(NamedTuple):
     """New groups: their ends [n, K] and [n, M], and their blocks [n, P, K, g, g] and [n, M, g, g]."""
 
     sources: Tensor
@@ -522,18 +516,30 @@ def born(
     Args:
         bypass: the gradient [outputs g, inputs g] of a dense connection beside the layer.
     """
-    wide_out, wide_in = bypass.shape
-    check_size(size, input=wide_in, output=wide_out)
-    turned = top_directions(bypass, groups * size, generator).T.reshape(groups, size, -1, size)  # [n, g, outputs, g]
+    check_size(size, input=bypass.shape[1], output=bypass.shape[0])
+    gate, _, down = birth(bypass, groups * size, generator, scale)
+    turned = down.T.reshape(groups, size, -1, size)  # [n, g, outputs, g]
     targets = turned.norm(dim=(1, 3)).topk(writes, 1).indices.sort(1).values
     wanted = (turned.flatten(2) @ bypass).view(groups, size, -1, size).norm(dim=(1, 3))
     sources = wanted.nan_to_num(0).topk(reads, 1).indices.sort(1).values
     out = turned.permute(0, 2, 3, 1).gather(1, targets[:, :, None, None].expand(-1, -1, size, size))
-    out = out * ((wide_out**-0.5 if scale is None else scale) / out.norm(dim=(1, 2), keepdim=True).clamp_min(1e-12))
-    into = torch.zeros(groups, kinds, reads, size, size)
+    into = bypass.new_zeros(groups, kinds, reads, size, size)
     if kinds == 2:
-        into[:, 0] = torch.randn(into[:, 0].shape, generator=generator) * (reads * size) ** -0.5
-    return Newborn(sources, targets, into.to(bypass), out.contiguous())
+        gates = gate.view(groups, size, -1, size).transpose(1, 2)
+        gates = gates.gather(1, sources[:, :, None, None].expand(-1, -1, size, size))
+        into[:, 0] = gates * (bypass.shape[1] / (reads * size)) ** 0.5
+    return Newborn(sources, targets, into, out)
+
+
+def birth(
+    bypass: Tensor, neurons: int, generator: torch.Generator, scale: float | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gated neurons that compute zero: random gates [n, inputs], values of zero [n, inputs], and columns [outputs, n]
+    of norm `scale` along the top singular vectors of `bypass` (see `born`); if that is zero, along random ones."""
+    outputs, inputs = bypass.shape
+    gate = torch.randn(neurons, inputs, generator=generator).to(bypass) * inputs**-0.5
+    down = top_directions(bypass, neurons, generator) * (outputs**-0.5 if scale is None else scale)
+    return gate, torch.zeros_like(gate), down
 
 
 def top_directions(matrix: Tensor, count: int, generator: torch.Generator, rounds: int = 6) -> Tensor:
@@ -573,8 +579,10 @@ def _choose(layer: Layer, pool: Pool, plan: Evolution, deaths: int) -> None:
     """Note which groups and blocks fade until the next evolution."""
     into, out = (pool.values[places].norm(dim=(-2, -1)) for places in (layer.into, layer.out))
     drops = [prune + regrow for prune, regrow in zip(plan.prunes, plan.regrows, strict=True)]
-    layer.fading_into = into.norm(dim=1).topk(min(drops[0], layer.sources.shape[1] - 1), 1, largest=False).indices
-    layer.fading_out = out.topk(min(drops[1], layer.targets.shape[1] - 1), 1, largest=False).indices
+    # A group keeps one block at least.
+    most = [max(0, ends.shape[1] - 1) for ends in (layer.sources, layer.targets)]
+    layer.fading_into = into.norm(dim=1).topk(min(drops[0], most[0]), 1, largest=False).indices
+    layer.fading_out = out.topk(min(drops[1], most[1]), 1, largest=False).indices
     old = layer.useful.where(layer.ages >= YOUNG, torch.full_like(layer.useful, torch.inf))
     layer.fading = old.topk(max(0, deaths), largest=False).indices
 
@@ -584,10 +592,11 @@ def dense_of(layer: Layer, blocks: Tensor) -> tuple[list[Tensor], Tensor]:
     there is no block."""
     (groups, kinds, reads), size = layer.into.shape, blocks.shape[-1]
     into, out = blocks.split((layer.into.numel(), layer.out.numel()))
-    wide = blocks.new_zeros(groups, kinds, layer.inputs, size, size)
-    index = layer.sources[:, None, :, None, None].expand(-1, kinds, -1, size, size)
-    wide.scatter_(2, index, into.view(groups, kinds, reads, size, size))
-    full = blocks.new_zeros(groups, layer.outputs, size, size)
-    full.scatter_(1, layer.targets[:, :, None, None].expand(-1, -1, size, size), out.view(*layer.out.shape, size, size))
+    wide, full = into.view(groups, kinds, reads, size, size), out.view(*layer.out.shape, size, size)
+    if not layer.is_full:
+        index = layer.sources[:, None, :, None, None].expand(-1, kinds, -1, size, size)
+        wide = blocks.new_zeros(groups, kinds, layer.inputs, size, size).scatter(2, index, wide)
+        index = layer.targets[:, :, None, None].expand(-1, -1, size, size)
+        full = blocks.new_zeros(groups, layer.outputs, size, size).scatter(1, index, full)
     matrices = [wide[:, kind].transpose(1, 2).reshape(groups * size, layer.inputs * size) for kind in range(kinds)]
     return matrices, full.permute(1, 2, 0, 3).reshape(layer.outputs * size, groups * size)

@@ -190,12 +190,11 @@ class Growth:
         self.step += 1
         self.scalars |= {
             "growth/neurons": float(sum(self.base) + self.options.size * sum(layer.groups for layer in self.layers)),
-            "growth/synapses": float(sum(mlp.gate_proj.weight.numel() * 3 for mlp in self.mlps) + self._synapses()),
+            "growth/synapses": float(
+                sum(mlp.gate_proj.weight.numel() * 3 for mlp in self.mlps) + self.pool.used * self.options.size**2
+            ),
             "growth/freed_mb": self.freed_bytes / 1e6,
         }
-
-    def _synapses(self) -> int:
-        return self.pool.used * self.options.size**2
 
     def _evolve(self, at: int, layer: Layer) -> None:
         pairs = self._seen.get(at)
@@ -288,7 +287,7 @@ class Growth:
             "freed_bytes": self.freed_bytes,
             "passed_over": self.passed_over,
             "pool": dict(vars(self.pool)),
-            "layers": [layer.state() for layer in self.layers],
+            "layers": [dict(vars(layer)) for layer in self.layers],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

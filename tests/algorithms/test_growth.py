@@ -168,8 +168,9 @@ def test_a_gradient_that_is_not_finite_changes_nothing_in_its_block() -> None:
 
 def test_a_layer_in_which_everything_has_died_says_nothing_and_comes_back() -> None:
     run = Run()
-    for _ in range(4):
-        run.update(Evolution(births=2, reads=6, writes=5))
+    for births in (0, 2):
+        for _ in range(4):
+            run.update(Evolution(births=births, reads=6, writes=5))
     for _ in range(12):
         run.update(Evolution(deaths=9))
     assert run.layer.groups == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate
@@ -103,6 +103,23 @@ def test_an_agent_that_grows_can_be_saved_and_loaded_at_any_time(tmp_path: Path)
     other.load_state_dict(agent.state_dict())
     assert torch.equal(answers(other), answers(agent))
     assert learner.growth.scalars["growth/newborn_gradient"] > 0
+
+
+def test_agent_that_gains_neurons_and_layers_answers_as_before(tmp_path: Path) -> None:
+    agent = make_agent()
+    nn.init.normal_(agent.trunk.decoder.layers[0].mlp.down_proj.weight)
+    before, born = answers(agent), agent.neurons()[0]
+    agent.grow(0, neurons=8)
+    agent.grow(1)
+    torch.testing.assert_close(answers(agent), before, atol=1e-5, rtol=0)
+    assert agent.neurons() == [born + 8, born]
+    agent.save_pretrained(tmp_path)
+    assert torch.equal(answers(Agent.from_pretrained(tmp_path)), answers(agent))
+    agent(batch(0, 16), ["choose"])["choose"].logits.square().sum().backward()
+    mlp = agent.trunk.decoder.layers[0].mlp
+    assert mlp.up_proj.weight.grad[born:].abs().sum() > 0
+    down = mlp.down_proj.weight[:, born:]
+    torch.testing.assert_close(down.T @ down, torch.eye(8) / 16, atol=1e-5, rtol=0)
 
 
 def test_weights_of_another_width_than_the_config_says_are_refused(tmp_path: Path) -> None:
