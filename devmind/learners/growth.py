@@ -129,7 +129,7 @@ class Growth:
 
     def _leaf(self, at: int) -> Tensor:
         if at not in self._leaves:
-            self._leaves[at] = self.pool.values[self.layers[at].places()].requires_grad_()
+            self._leaves[at] = self.pool.values.index_select(0, self.layers[at].places()).requires_grad_()
         return self._leaves[at]
 
     def _beside(self, at: int) -> Callable[..., Tensor]:
