@@ -1,8 +1,9 @@
 """Growing layers beside two twins, one large from the start and one never grown, and a pruned layer beside a dense one.
 
-    python benchmarks/growth.py --text FILE.txt --images mnist.npz [--seeds 3] [--size small]
+    python benchmarks/growth.py [--data DIR] [--seeds 3] [--tiny]
 
-`text` is a real text, of which the last tenth is held out; `images` holds `images` uint8 [N, 28, 28] and `labels` [N].
+DIR holds `text/*.txt`, of which the first is read, and `images/*.npz` with `images` uint8 [N, 28, 28] and `labels` [N];
+without it the texts are this project's pages, and the pictures scikit-learn's digits. A tenth or more is held out.
 Twins are plain `nn.Linear` and AdamW of torch. Ways take turns in one process on one thread; seconds are its CPU
 seconds, and FLOPs are those of products, forwards and backwards. It prints Markdown.
 """
@@ -118,9 +119,23 @@ def never(net: Net, step: int) -> None:
     """Nothing is born or dies."""
 
 
-def language(text: Path, seed: int, scale: float) -> dict[str, dict[str, float]]:
+def read_data(folder: Path | None) -> tuple[bytes, Tensor, Tensor]:
+    """A text, and pictures [N, PIXELS] with their labels [N]."""
+    if folder is None:
+        from sklearn.datasets import load_digits
+
+        pages = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+        text, (x, y) = b"".join(page.read_bytes() for page in pages), load_digits(return_X_y=True)
+        x = torch.from_numpy(x).float() / 16
+    else:
+        text, file = min(folder.glob("text/*.txt")).read_bytes(), np.load(min(folder.glob("images/*.npz")))
+        x, y = torch.from_numpy(file["images"]).flatten(1).float() / 255, file["labels"]
+    return text, functional.pad(x, (0, PIXELS - x.shape[1])), torch.from_numpy(y).long()
+
+
+def language(text: bytes, seed: int, scale: float) -> dict[str, dict[str, float]]:
     """Nats a character held out: four ways by name."""
-    data = np.frombuffer(text.read_bytes(), np.uint8)
+    data = np.frombuffer(text, np.uint8)
     alphabet, numbers = np.unique(data, return_inverse=True)
     numbers, cut = torch.from_numpy(numbers), int(0.9 * len(data))
 
@@ -161,11 +176,9 @@ def language(text: Path, seed: int, scale: float) -> dict[str, dict[str, float]]
     return found
 
 
-def pictures(images: Path, seed: int, scale: float) -> tuple[dict[str, dict[str, float]], Net]:
-    """Share right on 2,000 pictures of MNIST: a dense layer, one that is pruned and regrown, and the second."""
-    file = np.load(images)
-    x = torch.from_numpy(file["images"]).flatten(1).float() / 255
-    x, y = functional.pad(x, (0, PIXELS - 784)), torch.from_numpy(file["labels"]).long()
+def pictures(x: Tensor, y: Tensor, seed: int, scale: float) -> tuple[dict[str, dict[str, float]], Net]:
+    """Share right of a fifth of the pictures: a dense layer, and one that is pruned and regrown, which is given too."""
+    cut = len(x) * 4 // 5
     steps, every, found = int(300 * scale), max(2, int(15 * scale)), dict[str, dict[str, float]]()
     ends = Evolution(reads=PIXELS // GROUP, writes=HIDDEN // GROUP)
 
@@ -184,24 +197,27 @@ def pictures(images: Path, seed: int, scale: float) -> tuple[dict[str, dict[str,
         net, generator = Net(1, PIXELS, neurons, 10), torch.Generator().manual_seed(seed)
 
         def batch(step: int, g: torch.Generator = generator) -> tuple[Tensor, Tensor]:
-            at = torch.randint(0, 8000, (256,), generator=g)
+            at = torch.randint(0, cut, (256,), generator=g)
             return x[at], y[at]
 
         found[name] = teach(net, batch, steps, 1e-3, how, every)
         with torch.no_grad():
-            found[name]["result"] = float((net(x[8000:]).argmax(1) == y[8000:]).float().mean())
+            found[name]["result"] = float((net(x[cut:]).argmax(1) == y[cut:]).float().mean())
     return found, net
 
 
-def speeds(layer: Layer, rounds: int) -> dict[str, float]:
+def speeds(layer: Layer, is_tiny: bool) -> dict[str, float]:
     """Median CPU ms of a forward and a backward of 512 rows, dense, gathered and compiled for this topology, and what
     compiling took, s."""
     x, d = torch.randn(512, layer.inputs * GROUP, requires_grad=True), torch.randn(512, layer.outputs * GROUP)
     blocks = torch.randn(layer.blocks, GROUP, GROUP, requires_grad=True)
     into = nn.Linear(x.shape[1], layer.groups * GROUP, bias=False)
     out = nn.Linear(layer.groups * GROUP, d.shape[1], bias=False)
-    compiled: Any = torch.compile(lambda blocks, x: growth.forward(layer, blocks, x), dynamic=False)
-    torch.compile(lambda x: (x.sin() * 2).sum())(x).backward()  # loads the compiler
+    # In this process, or its seconds would not count.
+    os.environ |= {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
+    backend = "aot_eager" if is_tiny else "inductor"
+    compiled: Any = torch.compile(lambda blocks, x: growth.forward(layer, blocks, x), dynamic=False, backend=backend)
+    torch.compile(lambda x: (x.sin() * 2).sum(), backend=backend)(x).backward()  # loads the compiler
     begun = time.process_time() + sum(os.times()[2:4])
     compiled(blocks, x).backward(d)
     found = {"compiling": time.process_time() + sum(os.times()[2:4]) - begun}
@@ -211,7 +227,7 @@ def speeds(layer: Layer, rounds: int) -> dict[str, float]:
         "compiled": lambda: compiled(blocks, x),
     }
     took: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
+    for _ in range(5 if is_tiny else 41):
         for name in random.sample([*ways], len(ways)):
             begun = time.process_time()
             ways[name]().backward(d)
@@ -222,18 +238,17 @@ def speeds(layer: Layer, rounds: int) -> dict[str, float]:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--text", type=Path, required=True)
-    parser.add_argument("--images", type=Path, required=True)
+    parser.add_argument("--data", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--size", choices=("tiny", "small"), default="small")
+    parser.add_argument("--tiny", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    scale = 0.1 if given.size == "tiny" else 1.0
+    scale, (text, x, y) = 0.1 if given.tiny else 1.0, read_data(given.data)
     rows, nets = dict[str, list[dict[str, float]]](), []
     for seed in range(given.seeds):
-        found, net = pictures(given.images, seed, scale)
+        found, net = pictures(x, y, seed, scale)
         nets.append(net)
-        for name, values in (language(given.text, seed, scale) | found).items():
+        for name, values in (language(text, seed, scale) | found).items():
             rows.setdefault(name, []).append(values)
     print(f"{torch.backends.cpu.get_cpu_capability()}, one thread, {given.seeds} seeds; the first four rows: nats a")
     print("character held out; the last two: share right.\n")
@@ -248,7 +263,7 @@ def main() -> None:
     most, before = layer.groups * (layer.inputs + layer.outputs), len(pool.values) * pool.block_bytes
     print(f"\nBlocks alive {layer.blocks:,} of {most:,}; fragmentation of the pool {pool.fragmentation():.3f};")
     print(f"compacting frees {pool.compact([layer], 0):,} of {before:,} bytes.\n")
-    took = speeds(layer, 5 if given.size == "tiny" else 41)
+    took = speeds(layer, given.tiny)
     print("| that layer | forward and backward, ms | times as fast as dense |\n|---|---|---|")
     for name in ("dense", "gathered", "compiled"):
         print(f"| {name} | {took[name]:.2f} | {took['dense'] / took[name]:.2f} |")
