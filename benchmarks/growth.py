@@ -188,6 +188,8 @@ def pictures(x: Tensor, y: Tensor, seed: int, scale: float) -> tuple[dict[str, d
         if (step + 1) % every or step > 0.7 * steps:
             return None
         reads, writes = net.layer.sources.shape[1], net.layer.targets.shape[1]
+        if step + every > 0.7 * steps:
+            return ends  # what fades is freed, and nothing fades any more
         left = max(1, int(0.5 * steps - step) // every)
         prunes = (-(-max(0, reads - 5) // left), -(-max(0, writes - 1) // left))
         return Evolution(prunes=prunes, regrows=(2, 0))

@@ -132,7 +132,7 @@ class Layer:
             over its outgoing synapses (Molchanov et al., 2019).
         ages: evolutions that each group has seen, [G]; recent: how many groups were born in the last one.
         fading: [F], groups that die at the next evolution.
-        fading_into: [G, R], fading_out: [G, S], which of K and M die then.
+        fading_into: [G, R], fading_out: [G, S], which of K and M die then; regrows: how many are born in their place.
     """
 
     inputs: int
@@ -147,6 +147,7 @@ class Layer:
     fading_into: Tensor
     fading_out: Tensor
     recent: int = 0
+    regrows: tuple[int, int] = (0, 0)
 
     @classmethod
     def empty(cls, inputs: int, outputs: int, kinds: int, like: Tensor) -> Layer:
@@ -409,8 +410,8 @@ class Evolution:
     Args:
         births: groups that are born; deaths: groups that begin to fade; no group dies in its first two evolutions.
         reads, writes: K and M that the layer has at least; a new group has so many, unless the layer has more.
-        prunes: of a group's incoming and outgoing blocks, how many more fade than are regrown at the next evolution;
-            regrows: how many are dropped and regrown.
+        prunes: of a group's incoming and outgoing blocks, how many begin to fade and die at the next evolution;
+            regrows: how many do besides, and are regrown then.
         scale: norm of the outgoing synapses of a new neuron; None: one over the root of the output's width.
     """
 
@@ -437,8 +438,7 @@ def evolve(layer: Layer, pool: Pool, probe: Probe, plan: Evolution, generator: t
     kinds, size = layer.into.shape[1], pool.values.shape[-1]
     gone, staying = len(layer.fading), layer.groups - len(layer.fading)
     dropped = layer.fading_into.shape[1], layer.fading_out.shape[1]
-    # As many are regrown as were dropped, up to `regrows`: with the counts before, all shapes are known here.
-    grown = [min(drop, regrow) for drop, regrow in zip(dropped, plan.regrows, strict=True)]
+    grown = layer.regrows
     reads = (layer.sources.shape[1] - dropped[0] + grown[0]) if staying else min(plan.reads, layer.inputs)
     writes = (layer.targets.shape[1] - dropped[1] + grown[1]) if staying else min(plan.writes, layer.outputs)
     freed = gone * (layer.blocks // max(layer.groups, 1)) + staying * (kinds * dropped[0] + dropped[1])
@@ -587,6 +587,7 @@ def _choose(layer: Layer, pool: Pool, plan: Evolution, deaths: int) -> None:
     most = [max(0, ends.shape[1] - 1) for ends in (layer.sources, layer.targets)]
     layer.fading_into = into.norm(dim=1).topk(min(drops[0], most[0]), 1, largest=False).indices
     layer.fading_out = out.topk(min(drops[1], most[1]), 1, largest=False).indices
+    layer.regrows = min(plan.regrows[0], layer.fading_into.shape[1]), min(plan.regrows[1], layer.fading_out.shape[1])
     old = layer.useful.where(layer.ages >= YOUNG, torch.full_like(layer.useful, torch.inf))
     layer.fading = old.topk(max(0, deaths), largest=False).indices
 

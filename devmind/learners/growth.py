@@ -204,12 +204,12 @@ class Growth:
         probe = growth.gradients(layer, self.pool.values[layer.places()], x, d)[2]
         before = self.pool.used
         generator = torch.Generator().manual_seed(derive_seed(self.seed, "growth", at, self.step))
-        plan = self._plan(layer, self.mlps[at].down_proj.weight.detach())
+        plan = self._plan(layer)
         growth.evolve(layer, self.pool, probe, plan, generator)
         made = plan.births * layer.blocks // max(layer.groups, 1)
         self.freed_bytes += max(0, before + made - self.pool.used) * self.pool.block_bytes
 
-    def _plan(self, layer: Layer, down: Tensor) -> Evolution:
+    def _plan(self, layer: Layer) -> Evolution:
         """What this evolution does, from counts that the host knows."""
         options, done = self.options, (self.step + 1) // self.every
         last = max(1, int(UNTIL * self.steps) // self.every)
@@ -217,7 +217,7 @@ class Growth:
         each = -(-options.groups // max(1, int(BORN_UNTIL * self.steps) // self.every))
         births = min(each + options.deaths, options.groups - staying)
         least = max(1, round(options.synapses * layer.inputs))
-        there = max(0, layer.sources.shape[1] - layer.fading_into.shape[1]) or layer.inputs
+        there = layer.sources.shape[1] - layer.fading_into.shape[1] + layer.regrows[0]
         prune = -(-max(0, there - least) // max(1, last - done)) if staying and done < last else 0
         regrow = round(options.regrow * there) if staying and done < last else 0
         return Evolution(

@@ -119,6 +119,21 @@ def test_new_neurons_get_the_largest_gradient() -> None:
     assert (random.T @ bypass).square().sum() < 0.5 * best
 
 
+def test_as_many_blocks_regrow_as_were_decided_when_others_began_to_fade() -> None:
+    run = grown(12)
+    reads, writes = run.layer.sources.shape[1], run.layer.targets.shape[1]
+    for _ in range(4):
+        run.update(Evolution())
+    assert run.layer.sources.shape[1] == reads - 1
+    assert run.layer.targets.shape[1] == writes - 1
+    assert not run.layer.fading_into.numel()
+    assert all(len(set(row)) == len(row) == reads - 1 for row in run.layer.sources.tolist())
+    for _ in range(8):
+        run.update(Evolution(regrows=(1, 1)))
+    assert run.layer.sources.shape[1] == reads - 1
+    assert run.layer.regrows == (1, 1)
+
+
 def test_what_dies_frees_its_places_and_moments_move_along() -> None:
     run = grown(30)
     pool, layer = run.pool, run.layer
@@ -139,17 +154,26 @@ def test_what_dies_frees_its_places_and_moments_move_along() -> None:
     assert set(taken.tolist()).isdisjoint(layer.places().tolist())
 
 
-def test_a_group_that_dies_takes_nothing_from_the_others() -> None:
-    run, never = grown(16), Evolution()
-    others = deepcopy(run)
-    run.update(), others.update()
-    assert torch.equal(run.blocks(), others.blocks())
-    while run.step % 4:
-        run.update(never)
-    moments = {int(p): run.pool.first[p].clone() for p in run.layer.out[0]}
-    for place, moment in moments.items():
-        assert moment.any()
-        assert torch.equal(run.pool.first[place], moment)
+def test_those_that_live_on_keep_their_moments_and_new_ones_have_none() -> None:
+    run = grown(19)
+    pool, layer = run.pool, run.layer
+    before = deepcopy(pool)
+    was, dying = set(layer.places().tolist()), set(layer.out[layer.fading].flatten().tolist())
+    error = growth.forward(layer, run.blocks(), run.x) - run.target
+    probe = growth.gradients(layer, run.blocks(), run.x, 2 * error / error.numel())[2]
+    growth.evolve(layer, pool, probe, TURN, torch.Generator().manual_seed(0))
+    now = set(layer.places().tolist())
+    assert dying
+    both = torch.tensor(sorted((was & now) - dying))
+    for name in ("values", "first", "second", "age"):
+        # A place may be freed and taken again, by a block that begins at zero.
+        kept = getattr(pool, name)[both].flatten(1) if name != "age" else getattr(pool, name)[both][:, None]
+        old = getattr(before, name)[both].flatten(1) if name != "age" else getattr(before, name)[both][:, None]
+        again = (pool.age[both] == 0)[:, None]
+        assert torch.equal(kept.masked_fill(again, 0), old.masked_fill(again, 0))
+    newborn = layer.places()[pool.age[layer.places()] == 0]
+    assert len(newborn) >= 2 * (2 * layer.sources.shape[1] + layer.targets.shape[1])
+    assert not pool.second[newborn].any()
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing_in_its_block() -> None:
