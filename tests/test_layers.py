@@ -76,7 +76,8 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "sessions": BASE,
     "feed": BASE,
     "worlds": BASE | {"sessions.reader", "sessions.pictures"},
-    "agent": BASE | {"raised"},  # the names of packaged agents, for `Agent.from_pretrained`
+    # The names of packaged agents, for `Agent.from_pretrained`; the rule by which neurons are born, for `Agent.grow`.
+    "agent": BASE | {"raised", "algorithms.growth"},
     "memory": BASE | {"algorithms"},
     "acting": BASE | {"agent", "memory", "worlds", "algorithms"},
     "checkpointing": BASE,

@@ -23,7 +23,7 @@ from devmind import plugins
 from devmind.agent import rows, saving
 from devmind.agent.batch import BODY_SIZE, READOUT, RECALLED, RECALLED_BUDGET, Batch, collate, to_device
 from devmind.agent.config import AgentConfig, size_named
-from devmind.agent.decoders import PreTrainedModel
+from devmind.agent.decoders import PreTrainedModel, set_neurons
 from devmind.agent.encoders import (
     Encoded,
     EncoderHolder,
@@ -51,6 +51,7 @@ from devmind.agent.tracker import SENSE, TRACKER, Beliefs, Tracker
 from devmind.agent.trunk import Deep, Trunk, each
 from devmind.errors import ConfigError, DevmindError, PluginError, nearest
 from devmind.moment import STANDARD_SENSES, Action, Moment
+from devmind.seeding import derive_seed
 
 STREAMED = "streamed"
 """The entry of `State.carry` that says by which sense an open Moment may be extended."""
@@ -424,12 +425,15 @@ class Agent(EncoderHolder, PreTrainedModel):
         grown[born] = [*(p for p in own if id(p) not in later), *grown.get(born, [])]
         return grown | self.part_parameters()
 
-    def grow(self, layers: int, stage: str = "newborn", through: Mapping[str, str] | None = None) -> None:
+    def grow(
+        self, layers: int, stage: str = "newborn", through: Mapping[str, str] | None = None, neurons: int = 0
+    ) -> None:
         """Append `layers` trunk layers of `stage` with zero output projections, so that no answer changes at first.
 
         Older states have too few layers: make new ones.
 
         Args:
+            neurons: the MLP of every layer that is there gains so many, born as in a lesson that grows.
             through: which tokens go through the layers: senses or READOUT, each with the sense that has to be present
                 in the same Moment. All other tokens skip them. By default all tokens go through. A sense that streams
                 lets only its own tokens and the readout through, as the others are computed before it comes.
@@ -437,7 +441,15 @@ class Agent(EncoderHolder, PreTrainedModel):
         Raises:
             ConfigError: this stage has already grown layers for other tokens.
         """
+        if neurons:
+            from devmind.algorithms.growth import birth
+        for number, count in enumerate(self.neurons() if neurons else ()):
+            like = self.trunk.decoder.layers[number].mlp.down_proj.weight
+            generator = torch.Generator().manual_seed(derive_seed(self.config.seed, "neurons", number, count))
+            self.add_neurons(number, *birth(like.new_zeros(len(like), len(like)), neurons, generator))
         groups, before = list(dict.fromkeys(self.config.grown)), self.config.deep.get(stage)
+        if not layers:
+            return
         if stage in groups and before != (None if through is None else dict(through)):
             raise ConfigError(
                 f"All layers that a stage grows are for the same tokens: '{stage}' has grown some for "
@@ -448,6 +460,8 @@ class Agent(EncoderHolder, PreTrainedModel):
         self.trunk.grow(layers, self.config.seed, groups.index(stage) if stage in groups else len(groups))
         self.config.layers = self.trunk.n_layers
         self.config.grown = [*self.config.grown, *[stage] * layers]
+        if self.config.neurons:
+            self.config.neurons = self.neurons()
         if self.config.trunk is not None:
             self.config.trunk = self.trunk.decoder.config.to_dict()
 
@@ -455,6 +469,33 @@ class Agent(EncoderHolder, PreTrainedModel):
         """`grow` as many layers as a stage adds at the agent's size, unless this stage has grown some."""
         if stage not in self.config.grown:
             self.grow(size_named(self.config.size).grown, stage, through)
+
+    def neurons(self) -> list[int]:
+        """The number of neurons of the MLP of each of the trunk's layers."""
+        return [layer.mlp.down_proj.in_features for layer in self.trunk.decoder.layers]
+
+    def set_neurons(self, layer: int, neurons: int) -> None:
+        """Cut a trunk layer's MLP to its first `neurons` neurons, or add silent ones; they are new parameters."""
+        set_neurons(self.trunk.decoder.layers[layer].mlp, neurons)
+        self.config.neurons = self.neurons()
+
+    @torch.no_grad()
+    def add_neurons(self, layer: int, gate: Tensor, up: Tensor, down: Tensor) -> None:
+        """Add neurons to a trunk layer's MLP: their rows [n, D] of both incoming matrices and columns [D, n]."""
+        before = self.neurons()[layer]
+        self.set_neurons(layer, before + len(gate))
+        mlp = self.trunk.decoder.layers[layer].mlp
+        for linear, new in ((mlp.gate_proj, gate), (mlp.up_proj, up), (mlp.down_proj, down.T)):
+            rows = linear.weight.T if linear is mlp.down_proj else linear.weight
+            rows[before:] = new
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Load a state of this agent, also one from before or after neurons were born in its trunk."""
+        for layer, neurons in enumerate(self.neurons()):
+            saved = state_dict.get(f"trunk.decoder.layers.{layer}.mlp.down_proj.weight")
+            if saved is not None and saved.shape[1] != neurons:
+                self.set_neurons(layer, saved.shape[1])
+        return super().load_state_dict(state_dict, *args, **kwargs)
 
     def set_window(self, moments: int, tokens: int | None = None) -> None:
         """Let the trunk see the last `moments` Moments, and at most `tokens` tokens (by default as many as before).

@@ -80,6 +80,7 @@ class AgentConfig(PreTrainedConfig):
         pretrained: folder or name of a decoder to start the trunk from; becomes `trunk_source` once it has been read.
         trunk: the decoder's own config if it is not the default Llama.
         trunk_stage: the stage that the trunk's parameters belong to: "newborn", which the first stage teaches, or ANEW.
+        neurons: of each layer's MLP, if some have grown (`Agent.add_neurons`); empty: the decoder's own number.
         grown: the stage of each of the trunk's grown layers (`Agent.grow`), which are its last ones.
         deep: by stage, the senses whose tokens go through that stage's layers, each with the sense that has to be
             present besides (`trunk.py`). All tokens go through the layers of a stage not named here.
@@ -112,6 +113,7 @@ class AgentConfig(PreTrainedConfig):
     trunk: dict | None = None
     trunk_source: str | None = None
     trunk_stage: str = "newborn"
+    neurons: list = field(default_factory=list)
     grown: list = field(default_factory=list)
     deep: dict = field(default_factory=dict)
     rebase_at: int = 8192

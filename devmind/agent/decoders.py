@@ -155,6 +155,24 @@ def zero_outputs(layer: Any) -> None:
             nn.init.zeros_(projection.bias)
 
 
+def set_neurons(mlp: Any, neurons: int) -> None:
+    """Cut an MLP to its first `neurons` neurons, or add ones whose weights are all zero.
+
+    Raises:
+        PluginError: it is not of Llama's kind.
+    """
+    if not all(hasattr(mlp, name) for name in ("gate_proj", "up_proj", "down_proj")):
+        raise PluginError("The trunk's MLPs cannot grow: they lack gate_proj, up_proj or down_proj.")
+    for linear, dim in ((mlp.gate_proj, 0), (mlp.up_proj, 0), (mlp.down_proj, 1)):
+        old = linear.weight
+        shape = (neurons, old.shape[1]) if dim == 0 else (old.shape[0], neurons)
+        new = torch.zeros(shape, dtype=old.dtype, device=old.device)
+        both = min(neurons, old.shape[dim])
+        new.narrow(dim, 0, both).copy_(old.detach().narrow(dim, 0, both))
+        linear.weight = nn.Parameter(new, requires_grad=old.requires_grad)
+        linear.out_features, linear.in_features = shape
+
+
 def pass_by(decoder: Any) -> None:
     """Skip layers of a trunk's decoder that are still the identity: the result is the same, in a fraction of the time.
 

@@ -369,7 +369,9 @@ _ALLOWANCE: ContextVar[_Allowance | None] = ContextVar("allowance", default=None
 def _check_counts(folder: Path, config: Mapping[str, Any], shapes: Mapping[str, Any]) -> None:
     """Refuse more layers or parts than there are tensors, before a million small ones are made."""
     trunk = config.get("trunk")
-    counts = {name: config.get(name) for name in ("layers", "grown", "encoders", "heads", "effectors", "stages")}
+    counts = {
+        name: config.get(name) for name in ("layers", "neurons", "grown", "encoders", "heads", "effectors", "stages")
+    }
     counts["trunk.num_hidden_layers"] = trunk.get("num_hidden_layers") if isinstance(trunk, dict) else None
     for name, value in counts.items():
         count = len(value) if isinstance(value, Sequence) else value if isinstance(value, int) else 0
@@ -450,6 +452,7 @@ def fill(module: nn.Module, tensors: Mapping[str, Tensor], folder: Path) -> None
                 "file was edited. Use a backup."
             )
     try:
-        module.load_state_dict(tensors, strict=True)
+        # Not an agent's own, which fits its widths to what it loads.
+        nn.Module.load_state_dict(module, tensors, strict=True)
     except RuntimeError as error:
         raise CheckpointError(f"The weights in '{folder}' do not fit its config: {error}") from error

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicLayer
 
 from devmind.agent.config import AgentConfig
-from devmind.agent.decoders import angles_back, build_decoder, zero_outputs
+from devmind.agent.decoders import angles_back, build_decoder, set_neurons, zero_outputs
 from devmind.agent.encoders import named_seed
 from devmind.agent.ring import (
     Asking,
@@ -275,6 +275,8 @@ class Trunk(nn.Module):
         self.decoder: Any = build_decoder(config)
         self.grown = len(config.grown)
         layers: Any = self.decoder.layers
+        for layer, neurons in zip(layers, config.neurons, strict=False):
+            set_neurons(layer.mlp, neurons)
         groups = list(dict.fromkeys(config.grown))
         for layer, stage in zip(layers[self.n_layers - self.grown :], config.grown, strict=True):
             deepen(layer, groups.index(stage))

@@ -212,9 +212,12 @@ def measure_retention(before: Sequence[Examined], after: Sequence[Examined], res
 
 
 def trunk_moved(before: dict[str, torch.Tensor], agent: Agent) -> float:
-    """Relative distance of the trunk's weights from those that the stage began with."""
+    """Relative distance of the trunk's weights from those that the stage began with, without neurons born since."""
     after = {name: value for name, value in agent.trunk.state_dict().items() if value.is_floating_point()}
-    moved = sum(float((value - before[name]).square().sum()) for name, value in after.items() if name in before)
+    both = [
+        (value[tuple(map(slice, before[name].shape))], before[name]) for name, value in after.items() if name in before
+    ]
+    moved = sum(float((value - old).square().sum()) for value, old in both)
     size = sum(float(value.square().sum()) for value in before.values() if value.is_floating_point())
     return (moved / max(size, 1e-12)) ** 0.5
 

@@ -19,6 +19,7 @@ from devmind.errors import ConfigError
 
 if TYPE_CHECKING:
     from devmind.agent.agent import Agent
+    from devmind.learners.growth import Growth
 
 Loss = Callable[["Agent", Any], tuple[Tensor, Mapping[str, Tensor]]]
 
@@ -121,10 +122,12 @@ class GradientLearner(Learner):
     Attributes:
         slowed: by prefix of parameter names, the share of the rate for parameters that an earlier lesson of the same
             stage has taught (`slower`).
+        growth: what is born and dies beside the trained layers of the trunk; None: nothing.
     """
 
     mixes: ClassVar[bool] = True
     slowed: Mapping[str, float] = {}
+    growth: Growth | None = None
 
     def __init__(
         self,
@@ -149,7 +152,7 @@ class GradientLearner(Learner):
     @property
     def distributes(self) -> bool:  # type: ignore[override]
         """Whether a class has no update of its own, which may go down several losses or none."""
-        return type(self).update is GradientLearner.update
+        return type(self).update is GradientLearner.update and self.growth is None
 
     def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Names and parameters that this lesson changes."""
@@ -205,7 +208,8 @@ class GradientLearner(Learner):
             prefix, (loss, scalars) = "", self.loss(self.agent, batch)
         _check_loss(loss)
         self.descend(loss)
-        return {prefix + "loss": loss.detach()} | {prefix + name: value for name, value in scalars.items()}
+        scalars = {"loss": loss.detach(), **scalars}
+        return {prefix + name: value for name, value in scalars.items()} | (self.growth.scalars if self.growth else {})
 
     def set_rates(self, step: int) -> None:
         """Set every group's learning rate for this step."""
@@ -222,16 +226,33 @@ class GradientLearner(Learner):
 
     def step_down(self) -> None:
         """One optimizer step with the present gradients, clipped as in `descend`."""
-        optimizer = self.optimizer
-        nn.utils.clip_grad_norm_(self._clipped, 1.0, foreach=True)
+        optimizer, growth = self.optimizer, self.growth
+        nn.utils.clip_grad_norm_([*self._clipped, *(growth.leaves() if growth else ())], 1.0, foreach=True)
+        if growth:
+            growth.update(optimizer.param_groups[0]["lr"] / optimizer.param_groups[0]["rate"])
         optimizer.step()
 
+    def begin(self, step: int) -> None:
+        """Prepare for training, and for growth if the lesson grows."""
+        super().begin(step)
+        if self.growth:
+            self.growth.begin(self.steps)
+
+    def end(self) -> None:
+        """Let every parameter have a gradient again; what has grown becomes a part of the agent's matrices."""
+        if self.growth:
+            self.growth.end()
+        super().end()
+
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer's state; None before the first update."""
-        return {"optimizer": None if self._optimizer is None else self._optimizer.state_dict()}
+        """The optimizer's state, None before the first update; and what has grown, if anything does."""
+        grown = {"growth": self.growth.state_dict()} if self.growth and self.growth.layers else {}
+        return {"optimizer": None if self._optimizer is None else self._optimizer.state_dict(), **grown}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the optimizer's state."""
+        """Restore the result of `state_dict`."""
+        if self.growth and "growth" in state:
+            self.growth.load_state_dict(state["growth"])
         if state["optimizer"] is not None:
             self.optimizer.load_state_dict(state["optimizer"])
 
@@ -291,6 +312,40 @@ def head_loss(head: str, target: str, scalar: str = "") -> Loss:
     return loss
 
 
+GROW: Mapping[str, Any] = {
+    "grow": 0,
+    "grow_size": 16,
+    "grow_every": 0,
+    "grow_deaths": 0,
+    "grow_synapses": 1.0,
+    "grow_regrow": 0.0,
+    "grow_rate": 1.0,
+}
+"""Options of every lesson by `gradient_lesson` (`devmind.learners.growth.Options`); grow 0: nothing grows."""
+
+
+def grow(learner: GradientLearner, options: Mapping[str, Any]) -> None:
+    """Let groups of neurons be born and die beside the trunk's layers that a learner trains, as the options say.
+
+    Raises:
+        ConfigError: it trains none, or they cannot grow.
+    """
+    if not options["grow"]:
+        return
+    from devmind.learners.growth import Growth, Options
+
+    count = learner.agent.trunk.n_layers
+    layers = tuple(at for at in range(count) if f"{LAYERS}{at}.mlp.".startswith(learner.trains))
+    learner.growth = Growth(
+        learner.agent,
+        Options.of(options),
+        layers,
+        learning_rate=learner.learning_rate,
+        weight_decay=learner.weight_decay,
+        seed=learner.seed,
+    )
+
+
 TINY_ROWS = 8
 """Rows of a batch at size tiny, unless a lesson says otherwise."""
 
@@ -326,9 +381,12 @@ def gradient_lesson(
     count, rate = context.changed(name, rows[size], learning_rate)
 
     def make_learner(agent: Agent, context: Context) -> GradientLearner:
-        return learner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains(agent))
+        made = learner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains(agent))
+        grow(made, context.options(name, GROW))
+        return made
 
     def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: make(agent, context, update, context.rows(count), steps), steps, prefetch)
 
-    return Lesson(name, make_learner, make_batches, steps[size], minutes, **more)
+    settings = (*more.pop("settings", Lesson.settings), *GROW)
+    return Lesson(name, make_learner, make_batches, steps[size], minutes, settings=settings, **more)

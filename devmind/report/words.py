@@ -13,6 +13,10 @@ TERMS = {
     "clipped": ("updates clipped", "share"),
     "reward": ("reward", "reward"),
     "gradient norm": ("norm of the gradient", "norm"),
+    "neurons": ("neurons alive", "neurons"),
+    "synapses": ("synapses alive", "synapses"),
+    "newborn gradient": ("gradient of newborn neurons, as a share of that of the others", "share"),
+    "freed mb": ("memory freed by deaths", "MB"),
 }
 """By name of a logged number that is a term of the field: its title for readers, and its unit."""
 UNITS = {

@@ -36,6 +36,10 @@ RUNS: Mapping[str, tuple[list[str], list[str]]] = {
     "memory_search": ([], [r"\| devmind float32 \|.*\| 1.000 \|", r"\| faiss flat \|.*\| 1.000 \|"]),
     "population": ([], [r"\| kernel, rows \| [\d,]+ \|", r"\| 64-16-10 x 40 \| 25 \|"]),
     "saving": ([], [r"\| devmind \| \d+ \(\d+\) \| \d+\.\d\d \|", r"[1-9]\d* checkpoints in \d+ s: \d\.\d+ of"]),
+    "growth": (
+        ["--seeds", "1"],
+        [r"\| grown \|", r"\| gathered \| \d+\.\d\d \|", r"frees [\d,]+ of", r"\d\.\d CPU s a birth"],
+    ),
     "planning": ([], [r"cold, median", r"batch 64 +[\d.]+ +[\d.]+ +[\d.]+", r"ours, .* above unet, 5 steps"]),
     "live": ([], [r"[1-9]\d* ticks in 3 s", r"the whole loop's work, ms: \{'p50'", r"[1-9]\d* messages to the viewer"]),
     "sizes": ([], [r"planning/criticise: seconds a step [\d.e-]+"]),
