@@ -268,7 +268,8 @@ class LessonRun(Stoppable):
         )
         self._unsaid: Saved | None = None
         self.sharded = shared and context.config.strategy == "fsdp"
-        if self.sharded and (why := why_whole(learner, batches)):
+        why = "it is computed in float64" if self.module.is_double else why_whole(learner, batches)
+        if self.sharded and why:
             self.sharded = False
             say(f"The lesson '{lesson.name}' is not sharded, as {why}; every process holds the whole agent.")
 
