@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,8 +29,6 @@ which is multiplied exactly like a feature.
 """
 EXACT = 1 << 24
 """Integers up to here are float32 numbers, and so are their sums."""
-BLOCKS = 8
-"""Blocks of rows of a Gram matrix on an accelerator, of which only the lower triangle is computed."""
 TOGETHER = EXACT // LEVELS**2
 """Rows that are multiplied at once: no partial sum of so many products passes EXACT, so a product in float32, which is
 several times faster than one of integers where a processor has no instructions for these, is exact.
@@ -324,10 +321,7 @@ def add_gram(total: Tensor, rows: Tensor, sign: int = 1) -> None:
         # Half of the products, by BLAS; its upper triangle in columns is the lower one in rows.
         total.add_(torch.from_numpy(ssyrk(1.0, rows.numpy().T).T).to(torch.int32), alpha=sign)
         return
-    edges = np.linspace(0, rows.shape[1], min(BLOCKS, rows.shape[1]) + 1).astype(int).tolist()
-    for begin, end in pairwise(edges):
-        product = rows[:, begin:end].T @ rows[:, :end]
-        total[begin:end, :end].add_(product.to(torch.int32), alpha=sign)
+    total.add_((rows.T @ rows).to(torch.int32), alpha=sign)
 
 
 def calibrate(scores: np.ndarray, labels: np.ndarray, prior: np.ndarray) -> tuple[float, float, float, float]:

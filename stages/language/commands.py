@@ -77,20 +77,25 @@ def go_on_saying(
 
 def write_by_readout(agent: Agent, text: str, length: int, seed: int, way: str, file: Path | None) -> None:
     """Learn from a text in one pass, say how well, and continue `text` by what was learned."""
+    import torch
+
     from devmind.agent.threads import intra_op_threads
     from devmind.seeding import torch_generator
     from stages.language.read.corpus import CAREGIVER, blocks_of
-    from stages.language.read.one_pass import beside_head, caregivers_blocks, learn
+    from stages.language.read.exam import nats_of
+    from stages.language.read.one_pass import caregivers_blocks, learn
+    from stages.language.read.pages import LENGTHS
     from stages.language.read.saying import has_read
 
     if file is not None:
         read = sum(map(len, blocks_of(file)))  # every error of the text comes before the first product
         complain(f"Reading '{file}', {read:,} characters, in one pass.")
-    with intra_op_threads(1):
+    with intra_op_threads(1), torch.inference_mode():
         begun = time.process_time()
         model = learn(caregivers_blocks() if file is None else blocks_of(file), way, agent)
         seconds = time.process_time() - begun
-        own = beside_head(agent, model)
+        told = "".join(model.told)
+        own = float(nats_of(agent, told, LENGTHS[agent.config.size]).mean()) if told else None
         met = ", whose lessons had this text" if file is None or file.name in has_read(agent) else ""
         complain(
             f"Note: the read-out '{way}' learned from {model.bytes_read:,} bytes of {file or CAREGIVER} in "

@@ -184,17 +184,6 @@ def learn(
     return model
 
 
-def beside_head(agent: Agent, model: OnePass) -> float | None:
-    """Nats a character of the agent's own head on the held-out blocks; None without any."""
-    from stages.language.read.exam import nats_of
-
-    if not model.told:
-        return None
-    with torch.inference_mode():
-        nats = sum(float(nats_of(agent, text, LENGTHS[agent.config.size]).sum()) for text in model.told)
-    return nats / sum(map(len, model.told))
-
-
 def caregivers_blocks(characters: int = 200_000) -> list[str]:
     """The caregiver's sentences in blocks, as text to learn from where none is given."""
     return blocks_in(of_caregiver(0, characters, BLOCK).taught)
