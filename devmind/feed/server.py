@@ -15,6 +15,7 @@ import struct
 import threading
 import time
 import traceback
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -179,6 +180,10 @@ class FeedServer(flight.FlightServerBase):
         ending = threading.Thread(target=self.shutdown, daemon=True)
         ending.start()
         ending.join(1.0)
+        if ending.is_alive():  # else pyarrow waits again, for ever, when Python ends or collects this server
+            for one in list(weakref.finalize._registry):  # type: ignore[attr-defined]
+                if (found := one.peek()) and found[0] is self:
+                    one.detach()
         self.spool.close()
 
     # -- push ----------------------------------------------------------------------------------------------------------

@@ -197,8 +197,9 @@ class FedWorld:
         self._reader.let_go(first)
         self._first = first
         found = [self._reader.get(number) for number in range(first, first + n)]
-        for episode in found if self.like else ():
-            check_episode(episode, self.like)
+        if self.like is not None:
+            for episode in found:
+                check_episode(episode, self.like)
         return found
 
 

@@ -8,6 +8,7 @@ import resource
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -446,6 +447,26 @@ def test_feed_without_an_agent_says_so_and_a_stopped_one_gives_no_answer(serve: 
     server.stop()
     assert acting.act([row(1)], 0.3) is None
     acting.close()
+
+
+SILENT = """
+import sys
+from pathlib import Path
+import numpy as np
+from devmind.feed import Acting, Connection, FeedServer, Row
+from devmind.moment import Action, Moment
+place = Path(sys.argv[1])
+server = FeedServer(place, make_policy=lambda names: lambda senses, first: {"push": np.zeros(len(first))})
+acting = Acting(Connection(f"127.0.0.1:{server.port}", place / "token"), "sim")
+assert acting.act([Row(0, Moment(0.0, {"body": np.zeros(4, np.float32)}), Action())], 20.0) is not None
+server.stop()
+"""
+
+
+def test_process_whose_own_client_says_nothing_ends(tmp_path: Path) -> None:
+    """The library waited at Python's end for a stream that nobody closes."""
+    command = [sys.executable, "-c", SILENT, str(tmp_path / "spool")]
+    assert subprocess.run(command, cwd=Path(__file__).parents[2], timeout=60, check=False).returncode == 0
 
 
 def test_metadata_that_is_no_question_ends_the_stream_alone(serve: Serve) -> None:
