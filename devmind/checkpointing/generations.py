@@ -307,7 +307,7 @@ def _gather(folder: Path, device: str) -> dict[str, Any]:
     import torch.distributed.checkpoint as dcp
 
     reader = dcp.HuggingFaceStorageReader(str(folder))
-    known = reader.read_metadata().state_dict_metadata
+    known: dict[str, Any] = reader.read_metadata().state_dict_metadata
     found = {name: torch.empty(one.size, dtype=one.properties.dtype, device=device) for name, one in known.items()}
     dcp.load(found, storage_reader=reader, no_dist=True)
     return found

@@ -132,9 +132,10 @@ class LessonModule(LightningModule):
             self.agent.double()
             self.computing.enter_context(InDouble())
         state = self._state
+        if state is not None and self._sharded and isinstance(self.learner, GradientLearner):
+            state = shard_optimizer(state, self.learner)
         if state is not None:
-            cut = self._sharded and isinstance(self.learner, GradientLearner)
-            self.learner.load_state_dict(shard_optimizer(state, self.learner) if cut else state)
+            self.learner.load_state_dict(state)
 
     def on_fit_end(self) -> None:
         """The lesson has ended or was stopped: the agent returns to its earlier mode."""

@@ -17,7 +17,7 @@ import torch
 from devmind.checkpointing import engine as saving
 from devmind.checkpointing import generations, writer
 from devmind.checkpointing.engine import Every, SavingEngine, Writer
-from devmind.checkpointing.generations import load, name_of, newest, on_shelf
+from devmind.checkpointing.generations import load, name_of, newest, next_number, on_shelf
 from devmind.checkpointing.lock import lock_folder
 from devmind.errors import CheckpointError, ConfigError
 
@@ -255,3 +255,25 @@ def test_earlier_checkpoints_are_refused_by_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "0-one-00000001" / "state.json").touch()
     with pytest.raises(CheckpointError, match="are of an earlier devmind, which continues them"):
         generations.load_newest(tmp_path, None, print)
+
+
+@pytest.mark.parametrize("jump_s", [-3600.0, 86_400.0])
+def test_clock_that_jumps_changes_no_name_no_order_and_no_interval(
+    tmp_path: Path, own_writer: Writer, monkeypatch: pytest.MonkeyPatch, jump_s: float
+) -> None:
+    engine = SavingEngine(tmp_path, Every(seconds=0.5), checked=SOME)
+    began, is_set, wall = time.monotonic(), [0.0], time.time
+    monkeypatch.setattr(time, "time", lambda: wall() + is_set[0])
+    assert not engine.is_due(1)
+    is_set[0] = jump_s
+    assert not engine.is_due(2) or time.monotonic() - began >= 0.5, "due by a clock that was set"
+    time.sleep(0.5)
+    assert engine.is_due(3)
+    for number in (1, 2, 3):
+        take(engine, number)
+        engine.drain()
+        newest_one = max(tmp_path.glob("gen-*"), key=lambda path: path.name)
+        os.utime(newest_one, (wall() - number * jump_s, wall() - number * jump_s))  # files are older than those before
+    assert [path.name for path in on_shelf(tmp_path)] == [name_of(3), name_of(2)]
+    assert load(newest(tmp_path))["number"] == 3
+    assert next_number([tmp_path]) == 4
