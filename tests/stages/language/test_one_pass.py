@@ -80,7 +80,8 @@ def test_trunk_features_of_a_page_are_those_the_head_reads(reader: Path) -> None
     assert torch.equal(features(changed)[:101], rows[:101])  # a byte is predicted from those before it
     assert not torch.equal(features(changed)[101:110], rows[101:110])
     model = learn(blocks_in(story(300)), TRUNK, agent, neurons=32)
-    assert model.nats < 2.0
+    # An untaught trunk tells little more than the last letter.
+    assert model.nats_of(data).mean() < 2.0
 
 
 def test_say_learns_in_one_pass_from_turns(reader: Path, tmp_path: Path) -> None:
