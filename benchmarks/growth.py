@@ -179,7 +179,7 @@ def language(text: bytes, seed: int, scale: float) -> dict[str, dict[str, float]
 def pictures(x: Tensor, y: Tensor, seed: int, scale: float) -> tuple[dict[str, dict[str, float]], Net]:
     """Share right of a fifth of the pictures: a dense layer, and one that is pruned and regrown, which is given too."""
     cut = len(x) * 4 // 5
-    steps, every, found = int(300 * scale), max(2, int(15 * scale)), dict[str, dict[str, float]]()
+    steps, every, found = int(500 * scale), max(2, int(20 * scale)), dict[str, dict[str, float]]()
     ends = Evolution(reads=PIXELS // GROUP, writes=HIDDEN // GROUP)
 
     def plan(net: Net, step: int) -> Evolution | None:
@@ -187,11 +187,13 @@ def pictures(x: Tensor, y: Tensor, seed: int, scale: float) -> tuple[dict[str, d
             return Evolution(births=1024 // GROUP, reads=ends.reads, writes=ends.writes, scale=0.3)
         if (step + 1) % every or step > 0.7 * steps:
             return None
-        reads, writes = net.layer.sources.shape[1], net.layer.targets.shape[1]
+        layer = net.layer  # without what this evolution frees
+        reads = layer.sources.shape[1] - layer.fading_into.shape[1] + layer.regrows[0]
+        writes = layer.targets.shape[1] - layer.fading_out.shape[1]
         if step + every > 0.7 * steps:
             return ends  # what fades is freed, and nothing fades any more
         left = max(1, int(0.5 * steps - step) // every)
-        prunes = (-(-max(0, reads - 5) // left), -(-max(0, writes - 1) // left))
+        prunes = (-(-max(0, reads - 4) // left), -(-max(0, writes - 1) // left))
         return Evolution(prunes=prunes, regrows=(2, 0))
 
     for name, neurons, how in (("dense", 1024, never), ("80 % of the blocks gone", 0, plan)):

@@ -64,7 +64,7 @@ def test_connect_4_is_taught_by_rollouts_on_cpus(size: str, rollouts: int, tmp_p
     ("option", "sentence"),
     [
         ("tictactoe.options.gamse=9", r"The lesson 'tictactoe' has no option 'gamse'; did you mean 'games'\?"),
-        ("navigate.options.games=9", "The lesson 'navigate' has no option 'games': it has none."),
+        ("navigate.options.games=9", "The lesson 'navigate' has no option 'games'; known are: grow,"),
         ("connect4.options.games=many", "lessons.connect4.options.games is 8 by default.*; got 'many'"),
         ("connect4.options.games=true", "takes a value of that type; got True"),
         ("connect4.options.games=2.5", "takes a value of that type; got 2.5"),
