@@ -107,6 +107,9 @@ def teach(
             growth.evolve(net.layer, net.pool, probe, due, torch.Generator().manual_seed(step))
             with torch.no_grad():
                 jump = max(jump, abs(float(functional.cross_entropy(net(x), wanted) - before)))
+                if step == 0:  # a layer that is whole from the start begins as a dense one does, not near linear
+                    places = net.layer.into.flatten()
+                    net.pool.values[places] = torch.randn(len(places), GROUP, GROUP) * net.past.in_features**-0.5
     return {
         "s": time.process_time() - begun,
         "gflop": flops / 1e9,
