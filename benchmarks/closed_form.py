@@ -45,26 +45,29 @@ class Task:
         limit = float(np.sqrt(6 / (inputs + neurons)))
         self.layer = torch.rand(inputs, neurons) * 2 * limit - limit
         self.windows = self.ids.unfold(0, CONTEXT + 1, 1)
+        self.room = torch.empty(min(SHARD, len(self.windows)), neurons)
         self.scale = 4 * limit / 3**0.5 * (0.01 * (inputs - 1) + 1) ** 0.5
 
     def hidden(self, windows: Tensor) -> Tensor:
         """The neurons of windows [n, K], a slab of neurons after the other.
 
         A window is a sum of 24 rows of a table: for each place and word the product of its embedding and the place's
-        part of the layer. Only the table of one slab is in memory, always in the same place.
+        part of the layer. Only the table of one slab is in memory. What it gives is overwritten by the next call.
         """
         words = len(self.embeddings)
-        places = windows[:, :-1] + torch.arange(CONTEXT) * words
-        parts, made = self.layer[:-1].view(CONTEXT, WIDTH, self.neurons), torch.empty(len(windows), self.neurons)
+        places = (windows[:, :-1] + torch.arange(CONTEXT) * words).to(torch.int32)
+        parts, made = self.layer[:-1].view(CONTEXT, WIDTH, self.neurons), self.room[: len(windows)]
         table = torch.empty(CONTEXT * words, SLAB)
         for slab in range(0, self.neurons, SLAB):
             width = min(SLAB, self.neurons - slab)
             here = table[:, :width] if width == SLAB else torch.empty(CONTEXT * words, width)
             for place, part in enumerate(parts):
                 torch.mm(self.embeddings, part[:, slab : slab + width], out=here[place * words : (place + 1) * words])
+            here[:words] += self.layer[-1, slab : slab + width]  # the bias comes with the first word
             for rows, into in zip(places.split(4096), made.split(4096), strict=True):
-                sums = F.embedding_bag(rows, here, mode="sum").add_(self.layer[-1, slab : slab + width])
-                into[:, slab : slab + width] = sums.tanh_()
+                into[:, slab : slab + width] = F.embedding_bag(rows, here, mode="sum")
+        for some in made.split(512):  # whole rows that are in the cache
+            some.tanh_()
         return made
 
 
@@ -162,7 +165,10 @@ def main() -> None:
     asked.add_argument("--patterns", type=int, default=65_536)
     asked.add_argument("--neurons", type=int, default=2_000)
     asked.add_argument("--rounds", type=int, default=3)
+    asked.add_argument("--tiny", action="store_true")
     given = asked.parse_args()
+    if given.tiny:
+        given.patterns, given.neurons, given.rounds = 2_048, 128, 1
     torch.set_num_threads(1)
     drawn = (np.random.default_rng(0).zipf(1.1, given.patterns + CONTEXT) % 20_000).astype(str)
     text = given.text.read_text() if given.text else " ".join(drawn)

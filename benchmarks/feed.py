@@ -176,7 +176,10 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=150.0)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--folder", type=Path, default=Path("."))
+    parser.add_argument("--tiny", action="store_true")
     asked = parser.parse_args()
+    if asked.tiny:
+        asked.megabytes, asked.rounds = 2.0, 1
     from devmind.feed.schema import encode
 
     names, sizes, rng = ["feed", "gRPC + fsync", "gRPC"], ((256, 1 << 10), (32, 1 << 16)), random.Random(0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -91,13 +92,13 @@ class Sums:
         self.classes, self.held_share = classes, held_out if classes else 0.0
         self.scale = _scale(scale, features, "feature").to(device)
         self.target_scale = _scale(target_scale, targets, "target").to(device)
-        zeros = {"dtype": torch.int64, "device": device}
+        zeros = partial(torch.zeros, dtype=torch.int64, device=device)
         self.rows = 0
-        self.gram, self.totals = torch.zeros(features, features, **zeros), torch.zeros(features, **zeros)
-        self.cross, self.counts = torch.zeros(targets, features, **zeros), torch.zeros(targets, **zeros)
-        self.squares, self.clipped = torch.zeros(targets, **zeros), torch.zeros((), **zeros)
+        self.gram, self.totals = zeros((features, features)), zeros((features,))
+        self.cross, self.counts = zeros((targets, features)), zeros((targets,))
+        self.squares, self.clipped = zeros((targets,)), zeros(())
         self.held = torch.zeros(0, features, dtype=torch.int8, device=device)
-        self.held_labels, self.held_order = torch.zeros(0, **zeros), torch.zeros(0, **zeros)
+        self.held_labels, self.held_order = zeros((0,)), zeros((0,))
 
     @property
     def features(self) -> int:

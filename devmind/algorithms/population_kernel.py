@@ -31,9 +31,9 @@ def _make_tile(rows: int) -> Any:
     size, number, vector = 4, ir.FloatType(), ir.VectorType(ir.FloatType(), LANES)
     word, panels = ir.IntType(64), PANEL // LANES
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def tile(typing_context, a, a_row, a_k, b, b_k, c, c_row, k, scale):  # type: ignore[no-untyped-def]
-        def generate(context, build, signature, arguments):  # type: ignore[no-untyped-def]
+    @intrinsic
+    def tile(typing_context, a, a_row, a_k, b, b_k, c, c_row, k, scale):
+        def generate(context, build, signature, arguments):
             a, a_row, a_k, b, b_k, c, c_row, k, scale = arguments
 
             def const(n: int) -> Any:

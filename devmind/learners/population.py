@@ -52,7 +52,7 @@ class HeadNet:
         self.agent, self.name, self.head, self.net = agent, name, head, head.read.net
         linear = [layer for layer in self.net if isinstance(layer, nn.Linear)]
         self.sizes = (linear[0].in_features, *(layer.out_features for layer in linear))
-        kinds = {type(layer): kind for kind, layer in many.ACTIVATIONS.items() for layer in (layer(),)}
+        kinds = {layer: kind for kind, layer in many.ACTIVATIONS.items()}
         self.activation = kinds[type(self.net[1])] if len(self.net) > 1 else "relu"
         self.dtype, self.device = linear[0].weight.dtype, linear[0].weight.device
 
