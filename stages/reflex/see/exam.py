@@ -1,5 +1,5 @@
 """The exam of see: unseen handwritten digits, beside ridge on pixels, random features and untaught tokens, and kernel
-ridge on pixels.
+ridge on pixels; and what a thousand small readers on the agent's eye think, also of what is no digit.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import one_tick
+from devmind.algorithms.calibration import calibration_error
 from devmind.algorithms.kernel_ridge import fit_kernel_classifier
 from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.curriculum.episodes import identities
@@ -23,6 +24,7 @@ from devmind.sessions.written import Pictures, pictures, unmet_pictures
 from stages.reflex.exhibits import picture_exhibits
 from stages.reflex.hand_rules import nearest_labels
 from stages.reflex.see.lesson import as_sight
+from stages.reflex.see.readers import READERS, Opinion, Readers, mixed_halves, told_apart
 from stages.reflex.untaught import FLOOR, UntrainedEncoders
 
 KERNELS = 4000
@@ -69,7 +71,52 @@ def examine(agent: Agent, context: Context) -> Parts:
     wrong = np.flatnonzero(~right)[:8]
     captions = [f"a {unseen.labels[i]}, taken for a {chosen[i]}" for i in wrong]
     exhibits = picture_exhibits("failure", sight[wrong].numpy(), captions)
-    yield [replace(measure, floors=floors, rows=rows, exhibits=exhibits), replace(by_trunk, floors=floors)]
+    readers = Readers(agent, taught, context.scaled(READERS), context.seed)
+    said = readers.ask(unseen)
+    rows |= {
+        "small readers on these tokens, each by itself": float(said.shares.mean()),
+        "the same readers together": float((said.probability.argmax(1) == unseen.labels).mean()),
+    }
+    yield [
+        replace(measure, floors=floors, rows=rows, exhibits=exhibits),
+        replace(by_trunk, floors=floors),
+        _unknown(agent, readers, said, taught, unseen),
+    ]
+
+
+def _unknown(agent: Agent, readers: Readers, said: Opinion, taught: Pictures, unseen: Pictures) -> Measure:
+    """Whether the readers disagree more about what is no digit; beside the head's own doubt, and the pixels' distance
+    to the nearest digit."""
+    strangers = mixed_halves(unseen)
+    own, of_strangers = (_probabilities(agent, as_sight(part.images)) for part in (unseen, strangers))
+    far = [_distances(part, taught) for part in (unseen, strangers)]
+    errors = [calibration_error(part.max(1), part.argmax(1) == unseen.labels) for part in (said.probability, own)]
+    return Measure(
+        "see/unknown",
+        "digits about which the readers agree more",
+        told_apart(said.disagreement, readers.ask(strangers).disagreement),
+        chance=0.5,
+        floors={
+            "the head's own doubt": float(told_apart(-own.max(1), -of_strangers.max(1)).mean()),
+            "distance to the nearest digit on pixels": float(told_apart(*far).mean()),
+        },
+        note=f"{len(readers.weights)} small readers of the eye's tokens; strangers are halves of two digits; the "
+        f"calibration error on digits: readers {errors[0]:.3f}, head {errors[1]:.3f}",
+        episodes=identities({"picture": unseen.images}),
+    )
+
+
+def _distances(shown: Pictures, taught: Pictures) -> np.ndarray:
+    """From each picture to the nearest taught one, by pixels, [N]."""
+    some = taught.take(np.linspace(0, len(taught.labels) - 1, min(KERNELS, len(taught.labels))).astype(int))
+    x, y = (torch.from_numpy(part.images.reshape(len(part.images), -1) / 255.0) for part in (some, shown))
+    return torch.cdist(y, x).amin(1).numpy()
+
+
+def _probabilities(agent: Agent, sight: Tensor) -> np.ndarray:
+    """Of each digit by the head `see`, [N, 10]."""
+    outputs = [agent(one_tick({"sight": part}), ["see"])["see"] for part in sight.split(256)]
+    return torch.cat([output.probabilities()[:, 0] for output in outputs]).float().cpu().numpy()
 
 
 def _named(agent: Agent, head: str, sight: Tensor) -> np.ndarray:
