@@ -37,7 +37,10 @@ def go_on_saying(
     length: Annotated[int, typer.Option("--length", min=1, metavar="N", help="Bytes to write.")] = 200,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the text.")] = 0,
     readout: Annotated[
-        Way | None, typer.Option("--readout", help="Learn first, in one pass, from these features: no training.")
+        Way | None,
+        typer.Option(
+            "--readout", metavar="seed|mended|trunk", help="Learn first, in one pass, from these features: no training."
+        ),
     ] = None,
     learned: Annotated[
         Path | None,

@@ -287,7 +287,7 @@ def test_describe_shows_lessons_and_gates(devmind: Any, stand_in: Callable[..., 
     )
     skill = SimpleNamespace(name="hear", about="unseen sounds", gate_in=lambda context: gate)
     lesson = SimpleNamespace(
-        name="listen", minutes=2.5, steps=1200, skills=("hear",), settings=("batch", "learning_rate")
+        name="listen", minutes=2.5, steps=1200, skills=("hear",), settings=("batch", "learning_rate"), learners=()
     )
     stage = SimpleNamespace(name="ears", requires=("reflex",), skills=[skill], lessons=lambda context: [lesson])
     made = {"load_stage": lambda name: stage, "make_context": lambda config, *rest: SimpleNamespace(config=config)}
