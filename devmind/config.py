@@ -54,7 +54,7 @@ class LessonConfig(Section):
     steps: int | None = Field(None, ge=1, description="optimizer steps; None: the lesson's own for this size")
     batch: int | None = Field(None, ge=1, description="examples (or parallel worlds) a step; None: the lesson's own")
     learning_rate: float | None = Field(None, gt=0, description="peak learning rate; None: the lesson's own")
-    learner: Literal["population"] | None = Field(
+    learner: Literal["population", "closed_form"] | None = Field(
         None, description="another kind of learner, of those that the lesson has; None: the lesson's own"
     )
     options: Mapping[str, bool | int | float | str] = Field(

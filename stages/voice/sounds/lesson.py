@@ -39,8 +39,6 @@ from stages.voice.utterances import utterance_names
 
 ARC_STEPS = {"tiny": 8, "nursery": 900, "child": 3000, "adult": 8000}
 STEPS = {"tiny": 8, "nursery": 500, "child": 2500, "adult": 8000}
-LEARNER = {"learner": "gradient"}
-"""The lesson's options: how the head on the trunk learns, by "gradient" or in "closed_form"."""
 UNKNOWN_SHARE = 0.35
 """The share of sounds of no kind. For the arc half of these are taught sounds with the frequency axis reversed."""
 MADE = SPOKEN = by_size(80, tiny=12)
@@ -87,15 +85,16 @@ def lesson(context: Context) -> Lesson:
     """The lesson of the head on the trunk as data.
 
     The trunk's layers stay as `words` taught them. Training them too undid words, and rehearsals did not prevent that
-    (docs/log.md, 2026-11-27). With the option `learner` = closed_form the head's last layer is solved instead.
+    (docs/log.md, 2026-11-27). By the learner closed_form the head's last layer is solved instead.
     """
-    if context.options("kinds", LEARNER)["learner"] == "closed_form":
+    said = context.config.lessons.get("kinds")
+    if said and said.learner == "closed_form":
         return solved_lesson(context)
     return gradient_lesson(
         context, "kinds", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
         steps=STEPS, rows=16, learning_rate=2e-3, minutes=1.5, trains=trains, prefetch=True,
         rehearsed=True, control=(), skills=("sounds",), learns_from=groups(context),
-        settings=("batch", "learning_rate", "learner"),
+        learners=("closed_form",),
     )  # fmt: skip
 
 
@@ -113,7 +112,7 @@ def solved_lesson(context: Context) -> Lesson:
     return closed_form_lesson(
         context, "kinds", make_learner, lambda agent, context, update, rows: lesson_batch(context, update, rows),
         steps=STEPS, rows=16, minutes=1.5, prefetch=True, rehearsed=True, control=(), skills=("sounds",),
-        learns_from=groups(context), settings=("batch", "learner"),
+        learns_from=groups(context), learners=("closed_form",),
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +20,10 @@ from devmind.agent.batch import collate_tick
 from devmind.bounds import data_files
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examine_skill
-from devmind.curriculum.stage import Context
-from devmind.errors import ExamError, SessionError
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.stage import Context, check_lessons
+from devmind.curriculum.teaching import teach
+from devmind.errors import ConfigError, ExamError, SessionError
 from devmind.learners.gradient import GradientLearner
 from devmind.moment import Moment
 from devmind.sessions.sounds import mono_wave
@@ -367,3 +370,15 @@ def test_hear_refuses_what_is_no_sound_before_an_agent_is_loaded(
         commands.listen(tmp_path / "a.wav")
     with pytest.raises(SessionError, match="cannot be read as sound"):
         commands.listen(tmp_path / "a.wav", echo=tmp_path / "b.wav")
+
+
+def test_kinds_are_solved_in_closed_form_if_the_configuration_says_so(agent: Agent, tmp_path: Path) -> None:
+    context = tiny_context(tmp_path, "lessons.kinds.learner=closed_form")
+    own = copy.deepcopy(agent)
+    (lesson,) = (one for one in VoiceStage().lessons(context) if one.name == "kinds")
+    teach(lesson, 6, own, context, Journal(tmp_path / "journal.jsonl"))
+    before = agent.state_dict()
+    changed = {name for name, value in own.state_dict().items() if not torch.equal(value, before[name])}
+    assert changed == {"heads.heard_kind.read.net.2.weight", "heads.heard_kind.read.net.2.bias"}
+    with pytest.raises(ConfigError, match="has no learner 'population'; it has its own, or one by closed_form"):
+        check_lessons([VoiceStage()], tiny_context(tmp_path, "lessons.kinds.learner=population"))
