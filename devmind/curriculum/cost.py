@@ -26,6 +26,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, 
 from devmind import plugins, worlds
 from devmind.agent.agent import Agent
 from devmind.agent.config import SIZES, AgentConfig
+from devmind.agent.precision import DOUBLE
 from devmind.config import load
 from devmind.curriculum.runner import in_order
 from devmind.curriculum.stage import Context, Lesson
@@ -158,8 +159,11 @@ def cost_of_step(lesson: Lesson, agent: Agent, context: Context) -> StepCost:
     """The cost of a step of `lesson`; the agent's parameters are fake or real.
 
     Raises:
-        ConfigError: the lesson has no single loss to minimise, or fake numbers decide what it does.
+        ConfigError: the lesson has no single loss to minimise, or fake numbers decide what it does; or the precision
+            is double, which fake parameters cannot be turned into.
     """
+    if context.config.precision == DOUBLE:
+        raise ConfigError("A step is foretold in 32-true or bf16-mixed; 64-true takes twice the bytes of 32-true.")
     learner = lesson.make_learner(agent, context)
     if not isinstance(learner, GradientLearner) or not learner.distributes:
         raise ConfigError(f"A lesson that goes down one loss can be foretold; '{lesson.name}' is of another kind.")

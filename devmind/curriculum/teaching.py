@@ -127,6 +127,8 @@ class LessonModule(LightningModule):
         self.agent.train()
         if isinstance(self.trainer.strategy, DDPStrategy):
             self.learner.backward = self.manual_backward
+        if self.is_double:
+            self.agent.double()
         self.learner.begin(self.updates)
         if self.is_double:  # what `begin` made too
             self.agent.double()

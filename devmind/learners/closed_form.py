@@ -56,9 +56,8 @@ def last_linear(head: nn.Module) -> str:
 class ClosedFormLearner(Learner):
     """Solves a linear layer, by default the last one of a head, for classes or for numbers.
 
-    The layer is solved behind the steps 1, 2, 4, 8 and so on, and behind the last one. In a later round of a lesson the
-    sums of the rounds before are gone on with, if the agent is still in memory; after a stop between two rounds they
-    begin anew.
+    The layer is solved behind the steps 1, 2, 4, 8 and so on, and behind the last one. Each round of a lesson that is
+    taught in rounds has sums of its own.
 
     Args:
         head: its name.
@@ -97,12 +96,6 @@ class ClosedFormLearner(Learner):
         self.classes, self.target_scale, self.held_out = classes, target_scale, held_out
         self.sums: Sums | None = None
         self.loss, self.solved = loss or head_loss(head, target), -1
-
-    def begin(self, step: int) -> None:
-        """Go on with the sums of the round before, if this is a later one."""
-        super().begin(step)
-        if step == 0 and self.again and self.sums is None:
-            self.sums = getattr(self.layer, "sums", None)
 
     def rows(self, batch: Any) -> tuple[Tensor, Tensor]:
         """Features [n, F] and targets [n] or [n, C] of a batch."""
@@ -156,11 +149,9 @@ class ClosedFormLearner(Learner):
         return solution
 
     def end(self) -> None:
-        """Solve if the lesson was cut short of its last step, and keep the sums for a later round."""
-        if self.sums is not None:
-            if self.solved != self.sums.seen:
-                self.solve()
-            self.layer.sums = self.sums
+        """Solve if the lesson was cut short of its last step."""
+        if self.sums is not None and self.solved != self.sums.seen:
+            self.solve()
         super().end()
 
     def state_dict(self) -> dict[str, Any]:

@@ -122,3 +122,11 @@ def test_lessons_that_cannot_be_foretold_are_refused() -> None:
         costs("reflex/motor", ["tiny"])
     with pytest.raises(ConfigError, match="has no lesson 'perceeve'; did you mean 'perceive'"):
         costs("reflex/perceeve", ["tiny"])
+
+
+def test_double_precision_is_not_foretold_as_bfloat16(tmp_path: Path) -> None:
+    """Regression: whatever was not 32-true was counted under autocast to bfloat16."""
+    agent, context = fake_newborn("tiny", [STAGE]), tiny_context(tmp_path, "precision=64-true")
+    lesson = next(one for one in load_stage(STAGE).lessons(context) if one.name == LESSON)
+    with pytest.raises(ConfigError, match="64-true takes twice the bytes"):
+        cost_of_step(lesson, agent, context)

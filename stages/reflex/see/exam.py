@@ -24,7 +24,7 @@ from devmind.sessions.written import Pictures, pictures, unmet_pictures
 from stages.reflex.exhibits import picture_exhibits
 from stages.reflex.hand_rules import nearest_labels
 from stages.reflex.see.lesson import as_sight
-from stages.reflex.see.readers import READERS, Opinion, Readers, mixed_halves, told_apart
+from stages.reflex.see.readers import READERS, Opinion, Readers, eye_tokens, mixed_halves, told_apart
 from stages.reflex.untaught import FLOOR, UntrainedEncoders
 
 KERNELS = 4000
@@ -88,7 +88,7 @@ def _unknown(agent: Agent, readers: Readers, said: Opinion, taught: Pictures, un
     """Whether the readers disagree more about what is no digit; beside the head's own doubt, and the pixels' distance
     to the nearest digit."""
     strangers = mixed_halves(unseen)
-    own, of_strangers = (_probabilities(agent, as_sight(part.images)) for part in (unseen, strangers))
+    own, of_strangers = (_probabilities(agent, "see", as_sight(part.images)) for part in (unseen, strangers))
     far = [_distances(part, taught) for part in (unseen, strangers)]
     errors = [calibration_error(part.max(1), part.argmax(1) == unseen.labels) for part in (said.probability, own)]
     return Measure(
@@ -113,16 +113,15 @@ def _distances(shown: Pictures, taught: Pictures) -> np.ndarray:
     return torch.cdist(y, x).amin(1).numpy()
 
 
-def _probabilities(agent: Agent, sight: Tensor) -> np.ndarray:
-    """Of each digit by the head `see`, [N, 10]."""
-    outputs = [agent(one_tick({"sight": part}), ["see"])["see"] for part in sight.split(256)]
-    return torch.cat([output.probabilities()[:, 0] for output in outputs]).float().cpu().numpy()
-
-
 def _named(agent: Agent, head: str, sight: Tensor) -> np.ndarray:
     """The digit that `head` takes each picture [N, ...] for, int64 [N]."""
-    chosen = [agent(one_tick({"sight": part}), [head])[head].mode()[:, 0] for part in sight.split(256)]
-    return torch.cat(chosen).cpu().numpy()
+    return _probabilities(agent, head, sight).argmax(1)
+
+
+def _probabilities(agent: Agent, head: str, sight: Tensor) -> np.ndarray:
+    """Of each digit, float32 [N, 10]."""
+    outputs = [agent(one_tick({"sight": part}), [head])[head] for part in sight.split(256)]
+    return torch.cat([output.probabilities()[:, 0] for output in outputs]).float().cpu().numpy()
 
 
 def _floors(agent: Agent, taught: Pictures, unseen: Pictures) -> dict[str, float]:
@@ -151,11 +150,8 @@ def _by_kernels(taught: Pictures, unseen: Pictures) -> float:
 
 def _linear_row(agent: Agent, taught: Pictures, unseen: Pictures) -> float:
     """A linear head fitted in closed form on the frozen tokens of the sight encoder."""
-    x, y = (
-        torch.cat([agent.encode_senses({"sight": s})["sight"].tokens.flatten(1) for s in as_sight(p.images).split(256)])
-        .cpu().numpy()
-        for p in (taught.take(np.arange(min(3000, len(taught.labels)))), unseen)
-    )  # fmt: skip
+    some = taught.take(np.arange(min(3000, len(taught.labels))))
+    x, y = (eye_tokens(agent, part).numpy() for part in (some, unseen))
     return _accuracy(x, taught.labels[: len(x)], y, unseen.labels)
 
 

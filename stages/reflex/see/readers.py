@@ -42,7 +42,7 @@ class Readers:
     def __init__(self, agent: Agent, taught: Pictures, count: int, seed: int) -> None:
         self.agent = agent
         some = taught.take(np.linspace(0, len(taught.labels) - 1, min(TAUGHT, len(taught.labels))).astype(int))
-        tokens = self._tokens(some)
+        tokens = eye_tokens(agent, some).double()
         self.mean = tokens.mean(0)
         # In float64, since LAPACK's last bits depend on where the numbers lie, and a training makes more of them.
         self.axes = torch.linalg.svd(tokens - self.mean, full_matrices=False).Vh[: SIZES[0]].T
@@ -57,7 +57,7 @@ class Readers:
     def ask(self, seen: Pictures) -> Opinion:
         """What they say of pictures."""
         labels, shares = torch.from_numpy(seen.labels), []
-        features = self._features(self._tokens(seen))
+        features = self._features(eye_tokens(self.agent, seen).double())
         sums, entropy = torch.zeros(len(labels), SIZES[-1]), torch.zeros(len(labels))
         for part in self.weights.split(100):
             probability = population.answers(part, SIZES, self.activation, features).softmax(-1)
@@ -68,13 +68,14 @@ class Readers:
         disagreement = _nats(probability) - entropy / len(self.weights)
         return Opinion(torch.cat(shares).numpy(), probability.numpy(), disagreement.numpy())
 
-    def _tokens(self, shown: Pictures) -> Tensor:
-        parts = as_sight(shown.images).split(256)
-        encoded = [self.agent.encode_senses({"sight": part})["sight"].tokens.flatten(1) for part in parts]
-        return torch.cat(encoded).double().cpu()
-
     def _features(self, tokens: Tensor) -> Tensor:
         return ((tokens - self.mean) @ self.axes / self.spread).float()
+
+
+def eye_tokens(agent: Agent, shown: Pictures) -> Tensor:
+    """The tokens of the agent's eye, flat, float32 [N, ...] on the CPU."""
+    parts = as_sight(shown.images).split(256)
+    return torch.cat([agent.encode_senses({"sight": part})["sight"].tokens.flatten(1) for part in parts]).float().cpu()
 
 
 def mixed_halves(unseen: Pictures) -> Pictures:
