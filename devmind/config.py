@@ -70,6 +70,12 @@ class ExamConfig(Section):
     )
     episodes_scale: float = Field(1.0, gt=0, le=10, description="factor on every exam's number of episodes")
     bootstrap: int = Field(2000, ge=100, description="resamples of a bootstrap interval")
+    pass_share: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="share of an exam's episodes held again with the trunk's layers passing all through; 0: none",
+    )
 
 
 class CheckpointConfig(Section):

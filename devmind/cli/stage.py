@@ -307,6 +307,9 @@ def exam(
     for name, measure in examined["skills"].items():
         if measure.get("note"):
             show.line(f"{name}: {measure['note']}", "dim")
+    if carried := [(name, *_carried(row)) for name, measure in examined["skills"].items() if (row := measure["trunk"])]:
+        show.line("What the trunk's layers carry, asked on a part of the episodes:")
+        show.table(("measure", "score", "layers pass", "difference", "95 % interval", "n", "verdict"), carried)
     if not_asked := examined.get("not_asked"):
         lacking = "an extra that is not installed" if data else "--data, or an extra that is not installed"
         show.line(f"not asked, as they need {lacking}: {', '.join(not_asked)}", "yellow")
@@ -332,6 +335,14 @@ def _size_of(agent: Path) -> str | None:
     except CheckpointError:
         return None
     return config.get("size") if isinstance(config, dict) else None
+
+
+def _carried(row: dict[str, Any]) -> tuple[str, ...]:
+    if row["n"] is None:
+        return "", "", "", "", "", row["verdict"]
+    interval = f"{row['low']:+.3f} .. {row['high']:+.3f}"
+    whole, passing = f"{row['whole']:.3f}", f"{row['passing']:.3f}"
+    return whole, passing, f"{row['gained']:+.3f}", interval, f"{row['n']:,}", row["verdict"]
 
 
 def _scores(measure: dict[str, Any]) -> tuple[str, ...]:

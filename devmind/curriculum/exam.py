@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, wraps
 from math import sqrt
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal, ParamSpec, TypedDict
 
 import numpy as np
 
@@ -19,6 +19,21 @@ from devmind.seeding import numpy_rng
 
 Z95 = 1.959963984540054
 LEFT_OUT, SHOWN = "that lessons left out", "that lessons showed"
+
+
+class TrunkRow(TypedDict, total=False):
+    """What the trunk's layers carry of a measure: a verdict and, if the trunk is in its path, how it was found, on a
+    part of the episodes: the score of the `whole` agent and with layers that are `passing`, what the layers `gained`
+    (above 0: better with them), bounds of its 95 % interval, and n.
+    """
+
+    verdict: str
+    whole: float
+    passing: float
+    gained: float
+    low: float
+    high: float
+    n: int
 
 
 @dataclass(frozen=True)
@@ -65,6 +80,7 @@ class Measure:
         rows: the same measure under a change ('sight off'), name to value.
         answered: how often each head decided for an effector: {effector: {head: count}}.
         in_life: whether the exam can be asked in life, else why not (`devmind.acting.in_life`); noted in the exam.
+        trunk: what the trunk's layers carry of it; found by whoever holds the exam.
     """
 
     name: str
@@ -84,6 +100,7 @@ class Measure:
     rows: Mapping[str, float] = field(default_factory=dict)
     answered: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     in_life: str = ""
+    trunk: TrunkRow = field(default_factory=TrunkRow)
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values, dtype=np.float64)
@@ -193,7 +210,7 @@ class Measure:
 
     def of(self, name: str, values: np.ndarray, **changed: Any) -> Measure:
         """The same measure with another player's values on the same episodes: no rows or exhibits unless `changed`."""
-        fields: dict[str, Any] = {"rows": {}, "exhibits": (), **changed}
+        fields: dict[str, Any] = {"rows": {}, "exhibits": (), "trunk": {}, **changed}
         return replace(self, name=name, values=values, **fields)
 
     def skill_scores(self) -> np.ndarray:

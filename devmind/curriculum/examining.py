@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from devmind.acting.in_life import noting
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Exam, Measure
 from devmind.curriculum.gate import NOT_GATED, Decision, Gate, Verdict
+from devmind.curriculum.pass_through import add_trunk_rows, counting_passes, has_layers
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import ExamError, nearest
 from devmind.report.results import MeasureResult, SkillResult
@@ -26,6 +28,8 @@ class Examined:
     skill: Skill
     measures: dict[str, Measure]
     verdict: Verdict
+    passing_s: float = 0.0
+    """Seconds of asking again what the trunk's layers carry."""
 
     @property
     def in_life(self) -> str:
@@ -51,6 +55,7 @@ class Examined:
 def _measure_result(measure: Measure, decision: Decision | None, resamples: int) -> MeasureResult:
     # What the measure has itself, from its name to its exhibits, goes under the same names.
     own = {name: getattr(measure, name) for name in MeasureResult.model_fields if hasattr(measure, name)}
+    own["trunk"] = measure.trunk or None
     (low, high), beaten_by = measure.interval(resamples), measure.beaten_by(resamples)
     judged: dict[str, Any] = {"gate": None, "goal": False, "passed": None, "twin": None}
     judged |= {"verdict": NOT_GATED, "reason": NOT_GATED}
@@ -92,10 +97,28 @@ def examine_skill(
 ) -> Examined:
     """Hold the exam of one skill: in full, or of the agent alone (`Exam.alone`); a glimpse has `context.glimpse()`.
 
+    Behind a full exam, a part of it tells what the trunk's layers carry (`pass_through`), which decides nothing.
+
     Raises:
         ExamError: the exam is none or has no list of measures, or two of one name, of which one would be lost.
     """
-    with examination(agent), noting() as noted:
+    with noting() as noted, counting_passes(agent) as passes:
+        found = _ask(skill, agent, context, measures_of)
+    measures = {name: replace(measure, in_life=noted.said) for name, measure in found.items()}
+    item = decide(stage, skill, measures, context)
+    if measures_of is not Exam.in_full or not context.config.exam.pass_share or not has_layers(agent):
+        return item
+    part = replace(context, one_in=max(1, round(1 / context.config.exam.pass_share)))
+    ask = partial(_ask, skill, context=part, measures_of=Exam.alone)
+    found, seconds = add_trunk_rows(measures, agent, ask, context.config.exam.bootstrap, passes.count > 0)
+    return replace(item, measures=found, passing_s=seconds)
+
+
+def _ask(
+    skill: Skill, agent: Agent, context: Context, measures_of: Callable[[Exam], Sequence[Measure]]
+) -> dict[str, Measure]:
+    """The measures of an exam, by name."""
+    with examination(agent):
         found = measures_of(hold(skill, agent, context))
     if not isinstance(found, Sequence) or not all(isinstance(measure, Measure) for measure in found):
         raise ExamError(
@@ -107,8 +130,7 @@ def examine_skill(
         raise ExamError(
             f"The exam of '{skill.name}' gave two measures named '{twice[0]}'; name each '{skill.name}/part'."
         )
-    measures = {measure.name: replace(measure, in_life=noted.said) for measure in found}
-    return decide(stage, skill, measures, context)
+    return {measure.name: measure for measure in found}
 
 
 def decide(

@@ -97,6 +97,7 @@ def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
         "parts": parts,
         "share": {part: value / whole for part, value in {**spent_s, "exams": exams}.items()},
         "exams": by_stage,
+        "passing": sum(event.get("passing_s", 0.0) for event in journal.events("exam")),
         "busy": {
             part: sum(event["seconds"] * event["busy"][part] for event in saved) / saved_s
             for part in ("device", "host", "disk")[: 3 * bool(saved)]

@@ -17,7 +17,7 @@ from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.examining import Examined, decide, exam_notes
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import say
-from devmind.curriculum.side_by_side import ExamResult, ExamTask, hold_all
+from devmind.curriculum.side_by_side import ExamResult, ExamTask, hold_all, say_passing
 from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import CheckpointError
 
@@ -63,6 +63,7 @@ def run_exams(
         key, now = (due.stage.name, due.skill), time.monotonic()
         item = decide(*every[key], held.measures, context, whole=due.before is None)
         _note(journal, when, weights, item, held, now - since, context)
+        say_passing(due, held)
         save(folders[key], weights, held.measures)
         found[key], since = held.measures, now
     return [decide(*of, found[key], context, whole=key not in known) for key, of in every.items()]
@@ -110,6 +111,7 @@ def _note(
         agent=weights,
         seconds=round(held.seconds, 2),
         added_s=round(added_s, 2),
+        **({"passing_s": round(held.passing_s, 2)} if held.passing_s else {}),
         peak_memory_mb=round(held.peak_memory_mb, 1),  # so that a run that continues in another process knows it
         passed=item.verdict.passed,
         scores={name: round(measure.score, 4) for name, measure in item.measures.items()},

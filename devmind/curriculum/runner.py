@@ -18,7 +18,7 @@ from devmind.curriculum.examining import decide, pick_skills
 from devmind.curriculum.finished import check_same_run, deciding, found_path, path_from_run, run_folder
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import pinned_settings
-from devmind.curriculum.side_by_side import ExamTask, exam_folder, hold_all
+from devmind.curriculum.side_by_side import ExamResult, ExamTask, exam_folder, hold_all, say_passing
 from devmind.curriculum.stage_run import RunResult, StageRun
 from devmind.curriculum.start import apply_trunk, give_settings, load_stage, make_context, missing_parts
 from devmind.errors import ConfigError, ExamError
@@ -76,12 +76,15 @@ def examine(
         context = make_context(config, out, data, ())
         place(loaded, pick_device(config.device))
         asked = pick_skills(stage, skill)
-        held = {due.skill: one for due, one in hold_all([ExamTask(stage, one.name) for one in asked], loaded, context)}
+        held = dict[str, ExamResult]()
+        for due, one in hold_all([ExamTask(stage, one.name) for one in asked], loaded, context):
+            held[due.skill] = one
+            say_passing(due, one)
         examined = [decide(stage, one, held[one.name].measures, context) for one in asked]
     keep = ("score", "low", "high", "n", "distinct", "exhaustive", "unit", "chance", "floor", "ceiling", "gate",
-            "passed", "verdict", "beaten_by", "higher_is_better", "floors", "rows", "note")  # fmt: skip
+            "passed", "verdict", "beaten_by", "higher_is_better", "floors", "rows", "note", "trunk")  # fmt: skip
     rows = [row for item in examined for row in item.result(config.exam.bootstrap).measures]
-    skills = {row.name: {key: getattr(row, key) for key in keep} for row in rows}
+    skills = {row.name: row.model_dump(include=set(keep)) for row in rows}
     if not skills:
         raise ExamError(f"Nothing of stage '{name}' could be measured; give --data where a skill needs recordings.")
     gated = [threshold.measure for item in examined for threshold in item.skill.gate_in(context).thresholds]

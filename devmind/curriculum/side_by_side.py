@@ -59,11 +59,13 @@ class ExamTask(NamedTuple):
 
 
 class ExamResult(NamedTuple):
-    """An exam's result, its duration, and the peak memory of the process that held it."""
+    """An exam's result, its duration, the peak memory of the process that held it, and how much of the duration was
+    spent on what the trunk's layers carry (`pass_through`)."""
 
     measures: dict[str, Measure]
     seconds: float
     peak_memory_mb: float
+    passing_s: float = 0.0
 
 
 def hold(due: ExamTask, agent: Agent, context: Context, watch: Watch | None = None) -> ExamResult:
@@ -76,12 +78,14 @@ def hold(due: ExamTask, agent: Agent, context: Context, watch: Watch | None = No
     (skill,) = pick_skills(due.stage, due.skill)
     with stepping_threads(), nullcontext() if watch is None else watching(watch):
         if due.before is None:
-            measures = examine_skill(due.stage, skill, agent, context).measures
+            item = examine_skill(due.stage, skill, agent, context)
         else:
-            again = examine_skill(due.stage, skill, agent, context, Exam.alone).measures
-            beside = _beside(again, due.before)
-            measures = examine_skill(due.stage, skill, agent, context).measures if beside is None else beside
-    return ExamResult(measures, time.monotonic() - begun, peak_memory_mb())
+            item = examine_skill(due.stage, skill, agent, context, Exam.alone)
+            if (beside := _beside(item.measures, due.before)) is None:
+                item = examine_skill(due.stage, skill, agent, context)
+            else:
+                item = replace(item, measures=beside)
+    return ExamResult(item.measures, time.monotonic() - begun, peak_memory_mb(), item.passing_s)
 
 
 def _beside(after: Mapping[str, Measure], before: Mapping[str, Measure]) -> dict[str, Measure] | None:
@@ -100,6 +104,13 @@ def _beside(after: Mapping[str, Measure], before: Mapping[str, Measure]) -> dict
 def announce(due: ExamTask) -> None:
     """Tell the user that an exam begins."""
     say(f"exam of {due.skill}")
+
+
+def say_passing(due: ExamTask, held: ExamResult) -> None:
+    """Tell the user what it cost to ask what the trunk's layers carry, if it was asked."""
+    if held.passing_s:
+        rest = held.seconds - held.passing_s
+        say(f"layers pass, {due.skill}: {held.passing_s:.1f} s behind {rest:.1f} s of exam")
 
 
 def hold_all(

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from devmind.report import plots, words
-from devmind.report.results import Curve, Exhibit, MeasureResult, Results, validate
+from devmind.report.results import LAYERS_PASS, Curve, Exhibit, MeasureResult, Results, validate
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -47,7 +47,8 @@ def render(results: Results | Mapping[str, Any]) -> str:
         cut=[lesson for lesson in results.lessons if lesson.status == "cut"],
         examples=_exhibits(results, "example"),
         worst=_exhibits(results, "failure"),
-        changed=[measure for measure in measures if measure.rows],
+        changed=[measure for measure in measures if set(measure.rows) - {LAYERS_PASS}],
+        layers_pass=LAYERS_PASS,
         measures={measure.name: measure for measure in measures},
     )
 

@@ -21,6 +21,8 @@ from devmind.errors import DevmindError
 from devmind.report.words import number
 
 SCHEMA = 1
+LAYERS_PASS = "layers pass"
+"""The name of the row with the trunk's layers made to pass everything through (`curriculum.pass_through`)."""
 RUNS = ("devmind stage run ", "devmind curriculum run")
 """Commands that take --ablate."""
 
@@ -122,6 +124,19 @@ VerdictWord = Literal[
 ]
 
 
+class TrunkRow(Part):
+    """What the trunk's layers carry of a measure: a part of its exam held again with layers that pass everything
+    through; only the verdict where no trunk is in its path."""
+
+    verdict: Literal["needs the layers", "as good without", "not in its path", "undecided"]
+    whole: float | None = Field(None, description="score of the agent as it is, on these episodes")
+    passing: float | None = Field(None, description="score with layers that pass everything through")
+    gained: float | None = Field(None, description="by how much the layers make it better; above 0 is better")
+    low: float | None = Field(None, description="bounds of the 95 % interval, paired by episode")
+    high: float | None = None
+    n: int | None = Field(None, description="different episodes")
+
+
 class MeasureResult(Part):
     """One measured ability and what its gate says of it; all values in its unit.
 
@@ -157,6 +172,7 @@ class MeasureResult(Part):
     note: str = ""
     rows: dict[str, float] = Field(default_factory=dict, description="the score under a change, such as 'sight off'")
     exhibits: list[Exhibit] = Field(default_factory=list)
+    trunk: TrunkRow | None = Field(None, description="null: not asked, as of an older devmind")
 
     @property
     def said(self) -> str:
@@ -266,6 +282,7 @@ class Cost(Part):
     parts: dict[str, int] = Field(description="parameters by part")
     share: dict[str, float] = Field(description="time by activity, seconds or shares")
     exams: dict[str, float] = Field(default_factory=dict, description="seconds of exams, by the stage of the skills")
+    passing: float = Field(0.0, description="of these, seconds of asking what the trunk's layers carry")
     busy: dict[str, float] = Field(
         default_factory=dict,
         description="share of the lessons' time in which the device learned, the host summed, the disk wrote",
@@ -297,6 +314,12 @@ class Results(Part):
     def text(self) -> str:
         """The file's content; what was not set is left out."""
         return json.dumps(self.model_dump(by_alias=True, exclude_unset=True), indent=1)
+
+    @property
+    def asked_of_the_trunk(self) -> list[MeasureResult]:
+        """The measures with a gate or a goal, if it was asked of any what the trunk's layers carry of it."""
+        gated = [one for skill in self.skills for one in skill.measures if one.gate is not None]
+        return gated if any(one.trunk for one in gated) else []
 
     @property
     def twin_command(self) -> str:

@@ -78,6 +78,11 @@ def _remarks(results: Results) -> list[str]:
     said += [f"{name}, against its twin: {one.said}" for name, one in _differences(results)]
     if unasked := [one.name for skill in results.skills for one in skill.measures if one.twin == "not asked"]:
         said.append(f"not compared with a twin: {', '.join(unasked)}")
+    asked = [(one.name, one.trunk.verdict if one.trunk else "not asked") for one in results.asked_of_the_trunk]
+    if asked:
+        verdicts = dict.fromkeys(verdict for _, verdict in asked)
+        each = [f"{verdict}: {', '.join(name for name, of in asked if of == verdict)}" for verdict in verdicts]
+        said.append(f"with the trunk's layers passing, {'; '.join(each)}")
     if results.ablation is None:
         said.append(f"ablation: not run ({results.twin_command})")
     return said

@@ -394,3 +394,17 @@ def test_small_pictures_are_recognised_by_their_header(results: dict[str, Any]) 
 def test_slices_are_ordered_shares() -> None:
     assert slices({"a": 1, "b": 3, "c": 0}) == [("b", 3, 0.75), ("a", 1, 0.25)]
     assert slices({"a": 0}) == []
+
+
+def test_the_page_tells_what_the_trunk_carries_of_each_gate(results: dict[str, Any]) -> None:
+    assert "What the trunk carries" not in render(results), "of older results, which do not say"
+    first, second, third = [one for skill in results["skills"] for one in skill["measures"] if one["gate"]][:3]
+    asked = {"whole": 0.91, "passing": 0.32, "gained": 0.59, "low": 0.51, "high": 0.66, "n": 80}
+    first["trunk"], second["trunk"] = {"verdict": "needs the layers", **asked}, {"verdict": "not in its path"}
+    page = render(results)
+    table = page.split("What the trunk carries")[1].split("</table>")[0]
+    rows = [re.sub(r"<[^>]+>", " ", row).split() for row in table.split("<tr>")[2:]]
+    found = {row[0]: " ".join(row[1:]) for row in rows}
+    assert found[first["name"]] == "needs the layers 0.910 0.320 +0.590 +0.510 to +0.660 80"
+    assert found[second["name"]].startswith("not in its path ")
+    assert found[third["name"]].startswith("not asked ")

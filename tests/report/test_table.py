@@ -153,3 +153,12 @@ def test_a_long_name_crops_no_number(results: dict[str, Any]) -> None:
 )
 def test_numbers_and_names_are_formatted(said: object, text: object) -> None:
     assert said == text
+
+
+def test_what_the_trunk_carries_is_a_remark(results: dict[str, Any]) -> None:
+    first, second, *_ = [one for skill in results["skills"] for one in skill["measures"] if one["gate"]]
+    first["trunk"], second["trunk"] = {"verdict": "as good without"}, {"verdict": "not in its path"}
+    text = " ".join(printed(results).split())
+    assert (
+        f"with the trunk's layers passing, as good without: {first['name']}; not in its path: {second['name']}" in text
+    )
