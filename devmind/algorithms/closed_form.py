@@ -6,7 +6,8 @@ after rows were taken out as if they had never come. The penalty minimises gener
 and Wahba 1979, eq. 1.4) on one eigendecomposition.
 
 Class scores become probabilities by three numbers that are fitted on rows which the sums leave out. A hash of a row
-decides whether it is left out, so this does not depend on the order either.
+decides whether it is left out, so this does not depend on the order either. Equal rows are left out together, perhaps
+with all that is known of a class, so the weights are then solved once more with them.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ PENALTIES = tuple(10.0 ** (e / 2) for e in range(-18, 5))
 HELD_OUT = 1 / 32
 """The share of rows that probabilities are calibrated on."""
 MOST_CALIBRATED = 20_000
+MOST_CLIPPED = 0.1
+"""The share of values beyond their scale at which nothing is solved. Of any distribution at most 1/16 are beyond four
+times the root mean square, which learners take as scale.
+"""
 _HASH_BITS = 16
 
 
@@ -180,15 +185,49 @@ class Sums:
             standard: features are standardised and the bias is free; False: the features as they are, and no bias.
 
         Raises:
-            DevmindError: there are fewer than two rows, only one class, or the system's condition number is above
-                CONDITION, since features depend on each other.
+            DevmindError: there are fewer than two rows, only one class, no feature that varies, or more than
+                MOST_CLIPPED of all values are beyond the scale; or the system's condition number is above CONDITION,
+                since features depend on each other.
         """
+        if not self.classes or codes is not None or not standard:
+            return self._regression(penalty, codes, standard)
+        apart = None
+        if self.rows > 1 and int((self.counts > 0).sum()) > 1:
+            apart = self._regression(penalty)
+            if not len(self.held):
+                return self.calibrated(apart)
+        share, self.held_share = self.held_share, 0.0
+        self._add(self.held, self.held_labels, 1)
+        try:
+            try:
+                whole = self._regression(penalty if apart is None else apart.penalty)
+            except DevmindError:
+                if apart is None or penalty is not None:
+                    raise
+                whole = self._regression()  # what was chosen for fewer rows is too little for all
+            shares = self._shares()
+        finally:
+            self._add(self.held, self.held_labels, -1)
+            self.held_share = share
+        return _spread(whole, shares, *((1.0, 1.0, 1.0, math.nan) if apart is None else self._calibration(apart)))
+
+    def calibrated(self, solution: Solution) -> Solution:
+        """Logits a (s - p) / p^k + b log p of scores s, with the classes' shares p; a, b and k of the held-out rows."""
+        return _spread(solution, self._shares(), *self._calibration(solution))
+
+    def _regression(self, penalty: float | None = None, codes: Tensor | None = None, standard: bool = True) -> Solution:
+        """`solve` on the rows that are summed, without probabilities."""
         if self.rows < 2:
             raise DevmindError(f"A closed-form solution needs two rows at least; got {self.rows}. Give more data.")
         if self.classes and int((self.counts > 0).sum()) < 2:
             raise DevmindError("All rows are of one class, so there is nothing to tell apart; give rows of a second.")
         if penalty is not None and not 0 <= penalty < math.inf:
             raise DevmindError(f"The penalty must be 0 or more; got {penalty}. Leave it out to have it chosen.")
+        if int(self.clipped) > MOST_CLIPPED * self.seen * self.features:
+            raise DevmindError(
+                f"Of all values of features {int(self.clipped) / (self.seen * self.features):.0%} are beyond the scale "
+                "and were clipped, so the weights would be those of other numbers; give a larger scale."
+            )
         # Everything from here on is float64 on the processor, so the weights do not depend on the device.
         n, unit = self.rows, self.scale.double().cpu() / LEVELS
         lower = self.gram.cpu().double()
@@ -212,27 +251,32 @@ class Sums:
         varies = deviation > 1e-6 * unit  # a constant feature gets weight 0
         inverse = torch.where(varies, 1 / deviation.where(varies, torch.ones(())), 0.0)
         kept = varies.nonzero().flatten()
+        if not len(kept):
+            raise DevmindError(
+                "Every feature is the same in all rows, so nothing can be told from them; look at what reaches the "
+                "layer, or give other features."
+            )
         inner = (gram * inverse * inverse[:, None])[kept][:, kept]
         weight = torch.zeros_like(cross)
         weight[:, kept], used, condition = _solve(
             inner, (cross * inverse)[:, kept], squares - n * targets**2, n, penalty
         )
         weight *= inverse
-        solution = Solution(weight, targets - weight @ means, used, condition, n)
-        return self.calibrated(solution) if self.classes and codes is None else solution
+        return Solution(weight, targets - weight @ means, used, condition, n)
 
-    def calibrated(self, solution: Solution) -> Solution:
-        """Logits a (s - p) / p^k + b log p of scores s, with the classes' shares p; a, b and k of the held-out rows."""
-        state, share = self.state_dict(), self.counts.cpu().double() / self.rows
+    def _shares(self) -> Tensor:
+        """The share of each class, float64 [C], none of them 0."""
+        return (self.counts.cpu().double() + 0.5) / (self.rows + 0.5 * len(self.counts))
+
+    def _calibration(self, solution: Solution) -> tuple[float, float, float, float]:
+        """`calibrate` on the held-out rows of classes that the sums know; without any, the numbers 1, and NaN."""
+        state = self.state_dict()
         rows, labels = (state[name][:MOST_CALIBRATED].cpu() for name in ("held", "held_labels"))
-        prior = (share * self.rows + 0.5) / (self.rows + 0.5 * len(share))
-        scores = solution.scores(rows.double() * (self.scale.double().cpu() / LEVELS))
-        a, b, k, nats = 1.0, 1.0, 1.0, math.nan
-        if len(rows):
-            a, b, k, nats = calibrate(scores.numpy(), labels.numpy(), prior.numpy())
-        spread = a / prior**k
-        weight, bias = solution.weight * spread[:, None], (solution.bias - prior) * spread + b * prior.log()
-        return Solution(weight, bias, solution.penalty, solution.condition, solution.rows, nats)
+        known = self.counts.cpu()[labels] > 0
+        if not bool(known.any()):
+            return 1.0, 1.0, 1.0, math.nan
+        scores = solution.scores(rows[known].double() * (self.scale.double().cpu() / LEVELS))
+        return calibrate(scores.numpy(), labels[known].numpy(), self._shares().numpy())
 
     def _checked(self, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         n, count = len(features), len(self.counts)
@@ -352,6 +396,13 @@ def calibrate(scores: np.ndarray, labels: np.ndarray, prior: np.ndarray) -> tupl
     best = min(starts, key=lambda found: float(found.fun))
     a, b, k = (float(x) for x in best.x)
     return math.exp(min(max(a, -20), 20)), b, min(max(k, -2), 2), nats(best.x)
+
+
+def _spread(solution: Solution, shares: Tensor, a: float, b: float, k: float, nats: float) -> Solution:
+    """A solution whose scores are the logits of `calibrate`."""
+    spread = a / shares**k
+    weight, bias = solution.weight * spread[:, None], (solution.bias - shares) * spread + b * shares.log()
+    return Solution(weight, bias, solution.penalty, solution.condition, solution.rows, nats)
 
 
 def _solve(gram: Tensor, cross: Tensor, squares: Tensor, n: int, penalty: float | None) -> tuple[Tensor, float, float]:

@@ -177,7 +177,7 @@ class LessonPlan:
             trained=taught.trained,
             busy=taught.busy,
             unrehearsed=unrehearsed_why(lesson, agent, self.context),
-            compared=lesson.compared,
+            compared=_compared(lesson, taught),
         )
         was = resume or {"update": 0, "seconds": 0.0}
         self.correct_forecast(lesson.name, taught.steps - was["update"], taught.seconds - was["seconds"], left)
@@ -308,3 +308,14 @@ def about(seconds: float) -> str:
 def times(factor: float) -> str:
     """'31 % of', '1.5 times'."""
     return f"{factor:.2g} times" if factor >= 1 else f"{100 * factor:.2g} % of"
+
+
+def _compared(lesson: Lesson, taught: LessonResult) -> str:
+    """What is known about another way to teach it, and the time that was saved by not going down a gradient."""
+    if lesson.instead_of <= lesson.steps:
+        return lesson.compared
+    gradient = round(lesson.instead_of * taught.steps / lesson.steps)  # a run may have fewer steps than the lesson
+    own_s = taught.seconds * (1 - taught.rehearsal_share)
+    saved_s = own_s * (lesson.instead_of / lesson.steps - 1)
+    said = f"Solved in closed form, which saved about {saved_s:.0f} s against {gradient:,} steps down a gradient."
+    return f"{said} {lesson.compared}".strip()

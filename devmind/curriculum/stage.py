@@ -303,6 +303,8 @@ class Lesson:
             too: all that is not shared (`devmind.curriculum.ablation`), and these further prefixes, mostly none. None:
             it is not. If no lesson of a stage has a control, the twin has a fresh trunk and all lessons.
         learners: kinds of learners besides its own that a configuration may choose (`LessonConfig.learner`).
+        instead_of: steps down a gradient that its steps stand for, if it is taught without; the report says what they
+            would have taken more.
     """
 
     name: str
@@ -321,6 +323,7 @@ class Lesson:
     settings: tuple[str, ...] = ("batch", "learning_rate")
     control: tuple[str, ...] | None = None
     learners: tuple[str, ...] = ()
+    instead_of: int = 0
 
     def __post_init__(self) -> None:
         for member in ("rehearses", "skills", "learns_from", "settings", "learners"):

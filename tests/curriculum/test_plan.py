@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,7 +19,7 @@ from devmind.curriculum.stage import Context, Skill
 from devmind.curriculum.teaching import Interrupted
 from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner
-from devmind.testing import tiny_agent
+from devmind.testing import tiny_agent, tiny_context
 from tests import unmeasured
 from tests.curriculum.lamp_stage import LampStage
 from tests.curriculum.test_run import STAGES, Killed, config, interrupt_at, weights
@@ -382,3 +383,18 @@ def test_minutes_below_those_of_lessons_with_set_steps_are_refused(tmp_path, spe
     changes = {"minutes": 5 / 60, "lessons": {"one": {"steps": 12}}}
     with pytest.raises(ConfigError, match="The lessons whose steps are named take 6 s here"):
         runner.run_stage("lamps", config(**changes), out=tmp_path / "run")
+
+
+def test_a_lesson_without_a_gradient_says_what_that_saved_in_the_journal_and_the_report() -> None:
+    lesson = replace(LampStage(steps=100).lessons(tiny_context(Path()))[0], instead_of=500)
+    taught = teaching.LessonResult(100, 20.0, "done", {}, 0, 0.0, {})
+    said = "Solved in closed form, which saved about 80 s against 500 steps down a gradient."
+    assert plan._compared(lesson, taught) == said
+    assert plan._compared(replace(lesson, compared="Measured: x."), taught) == f"{said} Measured: x."
+    # A run of half the minutes has half the steps of either.
+    halved = replace(taught, steps=50, seconds=10.0)
+    assert plan._compared(lesson, halved) == said.replace("80 s", "40 s").replace("500", "250")
+    rehearsed = replace(taught, rehearsals=20, rehearsal_share=0.5)
+    assert "saved about 40 s" in plan._compared(lesson, rehearsed)
+    for gradient in (0, 100):
+        assert plan._compared(replace(lesson, instead_of=gradient), taught) == ""
