@@ -1,25 +1,28 @@
 """Learning by a population: thousands of small networks in the place of one head's, by gradient or by their fitness.
 
 `PopulationLearner` trains members on features of a head's tap, each with settings and data of its own;
-`EvolutionLearner` lets them live in a world's `Rules`, all at once, and selects. After each update the best member (or
-an ensemble of the best) stands in the agent's ordinary head, so exams, lives and saved agents know nothing of it.
+`EvolutionLearner` lets copies of any head on senses live in a world's `Rules`, all at once, and selects. After each
+update the best member (or an ensemble of the best) stands in the agent's ordinary head, so exams, lives and saved
+agents know nothing of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call, vmap
 
 from devmind.acting import Policy, Senses
 from devmind.acting.rollout import Actions, Steppable, returns
 from devmind.agent.agent import Agent
-from devmind.agent.heads import ReaderHead
-from devmind.agent.output import Categorical, Regression
+from devmind.agent.heads import FollowingHead, ReaderHead
+from devmind.agent.output import Categorical, Output, Regression
+from devmind.agent.rows import Carry, initial_carry
 from devmind.agent.taps import Tapped
 from devmind.agent.threads import stepping_threads
 from devmind.algorithms import evolution
@@ -31,6 +34,8 @@ from devmind.seeding import derive_seed, lesson_seeds, torch_generator
 from devmind.worlds.adapter import VectorWorld
 
 UNREHEARSED = "A population trains one small head and no layer of the trunk, so no later lesson undoes it."
+AT_ONCE = 16_384
+"""Rows of a world that live at once: more gain nothing and leave a core's cache."""
 RECENT = 0.9
 """Share of a member's earlier losses in its running mean, by which members are compared."""
 
@@ -79,11 +84,6 @@ class HeadNet:
         """Put one member's weights, or those of an ensemble whose members have other `sizes`, into the head."""
         made = many.module(members[0], self.sizes, self.activation) if len(members) == 1 else None
         self.net.load_state_dict((made or many.ensemble(members, sizes or self.sizes, self.activation)).state_dict())
-
-    def genome(self) -> Tensor:
-        """The head's own numbers in a member's order, [D]."""
-        linear = [layer for layer in self.net if isinstance(layer, nn.Linear)]
-        return torch.cat([x.detach().flatten() for layer in linear for x in (layer.weight.T, layer.bias)])
 
 
 class PopulationLearner(Learner):
@@ -166,12 +166,12 @@ class PopulationLearner(Learner):
                 "Lower the highest learning rate."
             )
         self.of.write(population.weights[order[: self.ensemble]], self.sizes)
-        scalars = spread_of("loss", self.recent[order], best_first=True) | {
+        rates = spread_of("learning rate", population.rates[~population.aside].sort()[0], "lowest", "highest")
+        scalars = spread_of("loss", self.recent[order]) | rates | {
             "the best one's learning rate": population.rates[order[0]],
-            "median learning rate": population.rates[~population.aside].median(),
             "the best one's weight decay": population.decays[order[0]],
             "set aside": population.aside.sum().float(),
-        }
+        }  # fmt: skip
         if self.exploit_every and (step + 1) % self.exploit_every == 0:
             self.replaced += many.exploit(population, self.recent, derive_seed(self.seed, "exploit"))
         return scalars | {"replaced": float(self.replaced)}
@@ -189,11 +189,89 @@ class PopulationLearner(Learner):
         raise ConfigError(UNREHEARSED)
 
 
-def spread_of(name: str, values: Tensor, best_first: bool) -> dict[str, Tensor]:
-    """The best, median and worst of the finite `values`, which are sorted; the report draws them as curves."""
+def spread_of(name: str, values: Tensor, first: str = "best", last: str = "worst") -> dict[str, Tensor]:
+    """The first, median and last of the finite `values`, which are sorted; the report draws them in one figure."""
     finite = values[values.isfinite()]
-    first, last = ("best", "worst") if best_first else ("worst", "best")
     return {f"{first} {name}": finite[0], f"median {name}": finite[len(finite) // 2], f"{last} {name}": finite[-1]}
+
+
+class Genome:
+    """Numbers of an agent's head as a vector [D], and P such vectors in their place.
+
+    Args:
+        own: prefixes of the head's parameters that are searched; all members share the others as they are.
+
+    Raises:
+        ConfigError: the head reads the trunk, answers after right answers, or goes on with a plan.
+    """
+
+    def __init__(self, agent: Agent, name: str, own: tuple[str, ...] = ("",)) -> None:
+        head, tap = agent.head(name), agent.tap_of(name)
+        if tap.on_trunk or head.takes_targets or isinstance(head, FollowingHead):
+            raise ConfigError(
+                f"A search lets thousands of copies of a head act at once, each from its senses alone; the head "
+                f"'{name}' ({type(head).__name__}) reads '{tap}'. Name one that reads senses and makes no plan."
+            )
+        self.agent, self.name, self.head = agent, name, head
+        self.parameters = {name: p for name, p in head.named_parameters() if name.startswith(own)}
+        if not self.parameters:
+            raise ConfigError(f"The head '{name}' has no parameter that begins with {' or '.join(own)}.")
+        self.trains = tuple(f"heads.{name}.{prefix}" for prefix in own)
+        first = next(iter(self.parameters.values()))
+        self.dtype, self.device = first.dtype, first.device
+
+    def __len__(self) -> int:
+        return sum(parameter.numel() for parameter in self.parameters.values())
+
+    def read(self) -> Tensor:
+        """The head's present numbers, on the CPU."""
+        return torch.cat([parameter.detach().flatten() for parameter in self.parameters.values()]).cpu()
+
+    @torch.no_grad()
+    def write(self, member: Tensor) -> None:
+        """Put one member [D] into the head."""
+        for name, own in self.split(member).items():
+            self.parameters[name].copy_(own)
+
+    def split(self, members: Tensor) -> dict[str, Tensor]:
+        """Members [..., D] by parameter, as views."""
+        parts = members.split([parameter.numel() for parameter in self.parameters.values()], -1)
+        return {
+            name: part.unflatten(-1, parameter.shape)
+            for (name, parameter), part in zip(self.parameters.items(), parts, strict=True)
+        }
+
+    @torch.no_grad()
+    def answer(
+        self, members: Tensor, wanted: Callable[[Output], Tensor], tapped: Tapped, carry: Carry, each: bool = True
+    ) -> tuple[Tensor, Carry]:
+        """What is `wanted` of each member's output, [P, ...], and what they carry on.
+
+        Args:
+            each: every member reads something of its own, [P, ...] each; else all read the same.
+        """
+
+        def one(own: dict[str, Tensor], tokens: Tensor, present: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
+            read = Tapped(tokens, present)
+            answer = functional_call(self.head, own, (read, carry) if self.head.carry_spec else (read,))
+            output, carry = answer if self.head.carry_spec else (answer, carry)
+            return wanted(output), carry
+
+        given = (self.split(members), tapped.tokens, tapped.present, carry)
+        answers: tuple[Tensor, Carry] = vmap(one, (0, *[0 if each else None] * 3))(*given)
+        return answers
+
+    def fresh(self, count: int, generator: torch.Generator) -> Tensor:
+        """Members whose layers begin as `nn.Linear` does; what stands in no layer begins as in the head."""
+        members = self.read().repeat(count, 1)
+        linear = [name for name, module in self.head.named_modules() if isinstance(module, nn.Linear)]
+        parts = self.split(members)
+        for layer in linear:
+            for own in (f"{layer}.weight", f"{layer}.bias"):
+                if own in parts:
+                    bound = self.head.get_submodule(layer).in_features ** -0.5
+                    parts[own].uniform_(-bound, bound, generator=generator)
+        return members
 
 
 @dataclass(frozen=True)
@@ -201,45 +279,67 @@ class Niche:
     """Where policies live to be selected: an effector's head, a world, and how many policies try how many episodes.
 
     Attributes:
+        levels: of the world; all members live in each.
         head: by default `{effector}_arc`.
+        own: prefixes of the head's parameters that are searched; by default all.
+        episodes: of a member in each level in a generation.
         spread: standard deviation of a first generation's mutations.
         rule: 'genetic' or 'strategy' (`devmind.algorithms.evolution`).
+        crowd: `(genome, effector, members [P, D], world of E episodes)` gives the policy of P x E rows.
+        unit: by what an episode's return is divided, so that no level outweighs the others; float64 [E] of a world at
+            its beginning.
+        elsewhere: `(context, generation, episodes)` gives the worlds by name where others than `make_world` begin
+            them, as a feed does; None where it does not.
     """
 
     effector: str
     world: str
-    level: str = ""
+    levels: tuple[str, ...] = ("",)
     head: str = ""
+    own: tuple[str, ...] = ("",)
     members: int = 128
     episodes: int = 4
     spread: float = 0.1
     rule: str = "genetic"
+    crowd: Callable[[Genome, str, Tensor, VectorWorld[Any]], Policy] = lambda *given: Members(*given[:3])
+    unit: Callable[[VectorWorld[Any]], np.ndarray] | None = None
+    elsewhere: Callable[[Context, int, int], Mapping[str, VectorWorld[Any]] | None] = lambda *_: None
 
 
 class Members:
-    """P networks in the place of an arc's as a policy of P x E rows: member p acts in the rows p E to p E + E - 1."""
+    """P copies of an arc, each with numbers of its own [P, D], as a policy of P x E rows: member p acts in the rows
+    p E to p E + E - 1."""
 
-    def __init__(self, net: HeadNet, effector: str, weights: Tensor) -> None:
-        self.net, self.weights, self.arc = net, weights, Arc(net.agent, effector, net.name, net.name)
+    def __init__(self, of: Genome, effector: str, weights: Tensor) -> None:
+        self.of, self.arc, self.weights = of, Arc(of.agent, effector, of.name, of.name), weights
+        self.carry: Carry | None = None
 
-    @torch.no_grad()
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
+        def apart(x: Tensor) -> Tensor:
+            return x.unflatten(0, (len(self.weights), -1))
+
         read = self.arc.read(senses, first)
-        tapped = Tapped(read["tokens"], read["present"])
-        x = self.net.features(tapped).unflatten(0, (len(self.weights), -1))
-        numbers = many.answers(self.weights, self.net.sizes, self.net.activation, x)
-        template: Any = self.net.head(tapped.map(lambda x: x[:1]))
-        answer = template.with_numbers(numbers.flatten(0, 1).reshape(len(first), *template.numbers().shape[1:]))
-        return {self.arc.effector: self.arc.as_command(answer.mode())}
+        if self.carry is None:
+            zeros = initial_carry(self.of.head.carry_spec, len(first), self.of.device)
+            self.carry = {name: apart(x) for name, x in zeros.items()}
+        tapped = Tapped(apart(read["tokens"]), apart(read["present"]))
+        command, self.carry = self.of.answer(self.weights, lambda output: output.mode(), tapped, self.carry)
+        return {self.arc.effector: self.arc.as_command(command.flatten(0, 1))}
 
 
-def fitness(policy: Policy, begun: VectorWorld[Any], members: int) -> np.ndarray:
-    """Each member's mean return, float64 [P], over the episodes that `begun` begins; all members meet the same ones."""
-    episodes = begun.num_envs
-    world = VectorWorld(begun.rules, members * episodes)
-    world.restore(begun.state().take(np.tile(np.arange(episodes), members)))
-    crowd: Steppable = world
-    return returns(policy, crowd).reshape(members, episodes).mean(1)
+def fitness(niche: Niche, of: Genome, members: Tensor, begun: VectorWorld[Any], most: int = AT_ONCE) -> np.ndarray:
+    """Each member's returns, float64 [P, E], in the E episodes that `begun` begins; all members meet the same ones.
+
+    Args:
+        most: rows that live at once, of one member at least.
+    """
+    state, episodes, found = begun.state(), begun.num_envs, list[np.ndarray]()
+    for some in members.split(max(1, most // episodes)):
+        world: VectorWorld[Any] = VectorWorld(begun.rules, len(some) * episodes)
+        world.restore(state.take(np.tile(np.arange(episodes), len(some))))
+        crowd: Steppable = world
+        found.append(returns(niche.crowd(of, niche.effector, some, begun), crowd).reshape(len(some), episodes))
+    return np.concatenate(found)
 
 
 class EvolutionLearner(Learner):
@@ -250,8 +350,8 @@ class EvolutionLearner(Learner):
     """
 
     def __init__(self, agent: Agent, context: Context, niche: Niche) -> None:
-        self.of = net = HeadNet(agent, niche.head or f"{niche.effector}_arc")
-        super().__init__(agent, seed=context.seed, trains=net.trains)
+        self.of = of = Genome(agent, niche.head or f"{niche.effector}_arc", niche.own)
+        super().__init__(agent, seed=context.seed, trains=of.trains)
         self.context, self.niche, self.aside = context, niche, 0
         if niche.rule not in evolution.RULES:
             raise ConfigError(f"There is no search rule '{niche.rule}'{nearest(niche.rule, evolution.RULES)}")
@@ -259,37 +359,46 @@ class EvolutionLearner(Learner):
             raise ConfigError(
                 f"A search has two members and one episode at least; got {niche.members} and {niche.episodes}."
             )
-        rows = niche.members * niche.episodes
-        widest = 8 * net.dtype.itemsize * rows * max(net.sizes) + 4 * niche.members * many.count_numbers(net.sizes)
-        many.check_memory(widest, f"{niche.members:,} policies in {niche.episodes:,} episodes each")
-        generator = torch_generator(self.seed, "first generation", net.name)
+        # The members, the next ones, and their noise.
+        many.check_memory(3 * of.dtype.itemsize * niche.members * len(of), f"{niche.members:,} policies")
+        generator = torch_generator(self.seed, "first generation", of.name)
         if niche.rule == "genetic":
-            seeds = torch.randint(2**62, (niche.members,), generator=generator)
-            self.members = many.make(net.sizes, seeds, dtype=net.dtype).weights
-            self.spreads = torch.full((niche.members,), niche.spread, dtype=net.dtype)
+            self.members = of.fresh(niche.members, generator)
+            self.spreads = torch.full((niche.members,), niche.spread, dtype=of.dtype)
         else:
-            self.members, self.spreads = evolution.around(net.genome().cpu(), niche.spread, niche.members, generator)
+            self.members, self.spreads = evolution.around(of.read(), niche.spread, niche.members, generator)
 
     def update(self, batch: Any, step: int) -> Scalars:
         """One generation: all members live through the same new episodes, and the next ones are made.
 
         It runs on one intra-op thread, as the steps of all policies do.
         """
-        niche, names = self.niche, (self.seed, "generation", self.niche.world, self.niche.level, step)
+        niche, names = self.niche, (self.seed, "generation", self.niche.world, step)
+        by_world, members = dict[str, Tensor](), self.members.to(self.of.device)
         with stepping_threads(), torch.autocast(self.agent.device.type, enabled=False):
-            begun = self.context.make_world(niche.world, niche.level, lesson_seeds(niche.episodes, *names))
-            policy = Members(self.of, niche.effector, self.members.to(self.of.device))
-            found = torch.from_numpy(fitness(policy, begun, niche.members))
+            for name, begun in self._worlds(step).items():
+                earned = fitness(niche, self.of, members, begun)
+                by_world[name] = torch.from_numpy((earned / (niche.unit(begun) if niche.unit else 1.0)).mean(1))
+            found = torch.stack(list(by_world.values())).mean(0)
             order = evolution.ranked(found)
-            self.of.write(self.members[order[:1]])
-            scalars = spread_of("return", found[order], best_first=True) | {
-                "the best one's mutation": self.spreads[order[0]],
-                "median mutation": self.spreads.median(),
-            }
+            self.of.write(self.members[order[0]])
+            scalars = spread_of("return", found[order])
+            scalars |= spread_of("mutation", self.spreads.sort()[0], "lowest", "highest")
+            scalars["the best one's mutation"] = self.spreads[order[0]]
+            if len(by_world) > 1:
+                scalars |= {f"{name}/the best one's return": one[order[0]] for name, one in by_world.items()}
             self.aside += int((~found.isfinite()).sum())
             rule = evolution.RULES[niche.rule]
             self.members, self.spreads = rule(self.members, self.spreads, found, torch_generator(*names))
         return scalars | {"set aside": float(self.aside)}
+
+    def _worlds(self, step: int) -> Mapping[str, VectorWorld[Any]]:
+        """By name the worlds in which generation `step` lives, at their beginning."""
+        niche, names = self.niche, (self.seed, "generation", self.niche.world)
+        return niche.elsewhere(self.context, step, niche.episodes) or {
+            level: self.context.make_world(niche.world, level, lesson_seeds(niche.episodes, *names, level, step))
+            for level in niche.levels
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """The next generation, and how many members were set aside so far."""
@@ -319,12 +428,13 @@ def evolution_lesson(context: Context, name: str, niche: Niche, *, steps: int, m
 
     def make_learner(agent: Agent, context: Context) -> EvolutionLearner:
         chosen = context.options(name, own)
-        return EvolutionLearner(agent, context, Niche(niche.effector, niche.world, niche.level, niche.head, **chosen))
+        return EvolutionLearner(agent, context, replace(niche, **chosen))
 
     def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {}, steps)
 
-    return Lesson(name, make_learner, make_batches, steps, minutes, settings=tuple(own), **more)
+    settings = (*own, *more.pop("settings", ()))
+    return Lesson(name, make_learner, make_batches, steps, minutes, settings=settings, learners=("population",), **more)
 
 
 def population_lesson(

@@ -74,17 +74,32 @@ def floor_above_gate(measure: MeasureResult) -> bool:
     return measure.floor > measure.gate if measure.higher_is_better else measure.floor < measure.gate
 
 
-def curves_by_lesson(results: Results) -> dict[str, list[tuple[str, str, Curve]]]:
-    """By lesson, in the order of teaching, `(title, unit, curve)` of what it logged, in reading order."""
+def curves_by_lesson(results: Results) -> dict[str, list[tuple[str, str, dict[str, Curve]]]]:
+    """By lesson, in the order of teaching, `(title, unit, curves)` of what it logged, in reading order.
+
+    Curves have the name ''; those of a population's best, median and worst member stand together, by these words.
+    """
     found: dict[str, dict[str, Curve]] = {lesson.name: {} for lesson in results.lessons}
     for name, curve in results.curves.items():
         lesson, _, number = name.partition("/")
         found.setdefault(lesson, {})[number] = curve
-    return {
-        lesson: [(*words.curve_words(name), curves[name]) for name in words.reading_order(curves)]
-        for lesson, curves in found.items()
-        if curves
-    }
+    return {lesson: _figures(curves) for lesson, curves in found.items() if curves}
+
+
+def _figures(curves: dict[str, Curve]) -> list[tuple[str, str, dict[str, Curve]]]:
+    together: dict[str, dict[str, str]] = {}
+    for name in words.reading_order(curves):
+        which, quantity = words.spread_words(name)
+        together.setdefault(quantity, {})[which] = name
+    shown = []
+    for quantity, some in together.items():
+        if len(some) == 1:
+            (name,) = some.values()
+            shown.append((*words.curve_words(name), {"": curves[name]}))
+        else:
+            order = sorted(some, key=("", *words.SPREAD).index)
+            shown.append((*words.curve_words(quantity), {which: curves[some[which]] for which in order}))
+    return shown
 
 
 @cache
@@ -105,7 +120,6 @@ def environment() -> Environment:
     }
     made.globals |= {
         "interval_bar": plots.interval_bar,
-        "line_chart": plots.line_chart,
         "overlaid": plots.overlaid,
         "slices": slices,
         "is_small": is_small,

@@ -25,6 +25,8 @@ UNITS = {
     "replaced": "members",
 }  # fmt: skip
 """By the last word of a logged number's name: its unit. Numbers with other names are parts of the loss."""
+SPREAD = ("best", "highest", "the best one's", "median", "lowest", "worst")
+"""First words of numbers that tell of a population; those of one quantity stand in one figure."""
 FIRST = ("loss", "reward")
 """Numbers that come first in a group."""
 
@@ -36,6 +38,13 @@ def curve_words(name: str) -> tuple[str, str]:
     title, unit = TERMS.get(word) or (word.removesuffix(" deg"), UNITS.get(word.rpartition(" ")[2], "loss"))
     unit = "cosine" if of == ["cosine"] else unit
     return ": ".join([*(part.replace("_", " ") for part in of), title]), unit
+
+
+def spread_words(name: str) -> tuple[str, str]:
+    """Of whom a logged number of a population is, and of what: 'x/best return' is ('best', 'x/return'); else ''."""
+    of, slash, last = name.rpartition("/")
+    which = next((word for word in SPREAD if last.startswith(f"{word} ")), "")
+    return which, of + slash + last.removeprefix(which).strip()
 
 
 def measure_words(name: str) -> str:

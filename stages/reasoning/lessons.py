@@ -81,7 +81,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
     Each lesson has a control, also those of arcs, so the twin of `--ablate` learns everything of the stage anew.
     """
     rooms = [navigate.lesson(context)] if minigrid_installed() else []
-    apart = [*rooms, puzzles.lesson(context), sliding.lesson(context), values.lesson(context)]
+    apart = [*rooms, puzzles.lesson(context), sliding.lesson(context), *values.lessons(context)]
     forming = [
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.2),
         selfplay_lesson(context, CONNECT4, rows=128, learning_rate=2e-3, minutes=7.0, rehearsal_every=2),

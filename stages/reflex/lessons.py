@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -204,8 +203,7 @@ def _balance(context: Context) -> Lesson:
     members, episodes = (24, 2) if size == "tiny" else (128, 4)
     if context.config.lessons[BALANCE].learner == "population":
         niche = Niche(drill.effector, drill.world, members=members, episodes=episodes, spread=0.3)
-        lesson = evolution_lesson(context, BALANCE, niche, steps=STEPS[BALANCE][size], minutes=1.0, skills=(BALANCE,))
-        return replace(lesson, learners=("population",))
+        return evolution_lesson(context, BALANCE, niche, steps=STEPS[BALANCE][size], minutes=1.0, skills=(BALANCE,))
 
     def learner(agent: Agent, context: Context) -> PolicyLearner:
         return PolicyLearner(agent, context, {BALANCE: drill}, crowd=0.1 if size == "tiny" else 1.0)

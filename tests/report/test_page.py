@@ -224,8 +224,26 @@ def test_curves_stand_under_their_lesson_with_readable_names(results: dict[str, 
         ("startle: reward", "reward"), ("startle: change of the policy", "KL, nats"),
     ]  # fmt: skip
     words = Page(render(results)).words
-    assert words.index("move 4 curves") < words.index("startle: change of the policy")
+    assert words.index("move 4 figures") < words.index("startle: change of the policy")
     assert "startle/kl" not in words
+
+
+def test_best_median_and_worst_of_a_population_stand_in_one_figure(results: dict[str, Any]) -> None:
+    curve = results["curves"]["move/reward"]
+    said = ("worst return", "best return", "median return", "lowest mutation", "highest mutation", "best day", "return")
+    results["curves"] = {f"move/{name}": curve for name in said}
+    results["curves"]["move/best return"] = curve | {"value": [7.25 for _ in curve["value"]]}
+    found = [(title, unit, list(some)) for title, unit, some in curves_by_lesson(validate(results))["move"]]
+    assert found == [
+        ("best day", "loss", [""]),
+        ("return", "return", ["", "best", "median", "worst"]),
+        ("mutation", "standard deviation", ["highest", "lowest"]),
+    ]
+    page = render(results)
+    figure = "<figure><figcaption>" + page[page.index("<b>return</b>") :].partition("</figure>")[0] + "</figure>"
+    assert figure.count("<svg") == 2, "against steps and against seconds"
+    assert [f'class="line of{n}"' in figure for n in range(5)] == [True, True, True, True, False]
+    assert "best 7.250" in " ".join(Page(figure).words.split())
 
 
 def test_every_picture_of_a_strip_has_its_label(results: dict[str, Any]) -> None:

@@ -17,18 +17,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from devmind.acting import Senses
+from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
+from devmind.agent.rows import initial_carry
+from devmind.agent.taps import Tapped
 from devmind.curriculum.stage import Context, Lesson
 from devmind.errors import WorldError
 from devmind.learners.gradient import gradient_lesson
+from devmind.learners.population import Genome, Niche, evolution_lesson
 from devmind.seeding import lesson_seeds
+from devmind.worlds.adapter import VectorWorld
 from devmind.worlds.fed import Episode
 from devmind.worlds.market import LEVELS, SCALE, SEEN, TICKS, Account, Costs, MarketRules, buy, sell
 from stages.planning import parts
-from stages.planning.trade.head import TradeHead, command
+from stages.planning.trade.head import HELD, LEFT, TradeHead, command
 
 NAME = "trade"
 STEPS = {"tiny": 20, "nursery": 400, "child": 400, "adult": 400}
+LAST_LAYER = ("read.4.",)
+"""What a population searches of the head: a genetic search of all 18,818 numbers at size nursery comes to nothing."""
+GENERATIONS = {"tiny": 3, "nursery": 100, "child": 200, "adult": 200}
+"""Of a population, in place of steps."""
 PATHS = 24
 """Of each level in a batch; of a feed, which has one market, in a batch."""
 FED_AGAIN = 4
@@ -40,10 +50,21 @@ thing that is learned of a coin is to stay away from it."""
 
 def lesson(context: Context) -> Lesson:
     """Paths of all levels; which one it is nobody says."""
+    said = context.config.lessons.get(NAME)
+    if said is not None and said.learner == "population":
+        size = context.config.size
+        members, episodes = (24, 2) if size == "tiny" else (256, 4)
+        niche = Niche(
+            parts.TRADE, MarketRules.name, tuple(LEVELS), NAME, LAST_LAYER, members, episodes, 0.5, "genetic",
+            Traders, volatility, fed_market,
+        )  # fmt: skip
+        return evolution_lesson(
+            context, NAME, niche, steps=GENERATIONS[size], minutes=9.0, skills=(NAME,), settings=tuple(COSTS)
+        )
     return gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=PATHS, learning_rate=1e-2, minutes=3.0,
         trains=lambda agent: TRAINS, skills=(NAME,), prefetch=context.feed_of(MarketRules.name) is None,
-        settings=("batch", "learning_rate", *COSTS),
+        settings=("batch", "learning_rate", *COSTS), learners=("population",),
     )  # fmt: skip
 
 
@@ -84,6 +105,47 @@ def fed_paths(episodes: Sequence[Episode], costs: Costs) -> dict[str, Any]:
     return {"price": torch.from_numpy(price).float(), "levels": (MarketRules.name,), **same}
 
 
+class Traders:
+    """Copies of the head that trades, as a policy (`Members`): nobody moves the prices, so each member's band along
+    whole paths is told at once, and what all members share is computed once."""
+
+    def __init__(self, of: Genome, effector: str, members: Tensor, begun: VectorWorld[Any]) -> None:
+        price = torch.from_numpy(begun.truth()["price"]).float().to(of.device)
+        with torch.no_grad():
+            seen, left = told_along(of.agent, price)
+        account = torch.zeros_like(seen)
+        account[..., LEFT] = left
+        tokens = torch.stack((seen, account), -2)
+        present = torch.ones(tokens.shape[:-1], dtype=torch.bool, device=of.device)
+        carry = initial_carry(of.head.carry_spec, len(price), of.device)
+        found, _ = of.answer(members, lambda output: output.numbers(), Tapped(tokens, present), carry, each=False)
+        self.bands, self.tick = found.flatten(0, 1).unbind(1), 0
+
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
+        low, high = self.bands[self.tick].unbind(-1)
+        held = torch.from_numpy(senses[parts.ACCOUNT][:, HELD]).to(low.device)
+        self.tick += 1
+        return {parts.TRADE: command(low, high, held)[:, None].cpu().numpy()}
+
+
+def volatility(begun: VectorWorld[Any]) -> np.ndarray:
+    """Of the paths [E], over an episode: the unit in which `loss` measures growth, too."""
+    return np.diff(np.log(begun.truth()["price"])).std(1) * TICKS**0.5
+
+
+def fed_market(context: Context, generation: int, episodes: int) -> dict[str, VectorWorld[Any]] | None:
+    """A market on paths of the run's feed, with the costs told to the lesson; None without one."""
+    if (feed := context.feed_of(MarketRules.name)) is None:
+        return None
+    first = generation * max(1, episodes // FED_AGAIN)
+    rules = MarketRules()
+    rules.costs = Costs(**context.options(NAME, COSTS))
+    price = fed_paths(feed.episodes(first, episodes), rules.costs)["price"].double().numpy()
+    world = VectorWorld(rules, len(price))
+    world.restore(replace(rules.initial(np.arange(len(price))), price=price))
+    return {MarketRules.name: world}
+
+
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Minus what the logarithm of net worth grows by in an episode, in units of the path's volatility, on average: a
     coin moves 25 times as far as a trend, and would be all that is learned."""
@@ -102,11 +164,16 @@ def bands(agent: Agent, price: Tensor) -> tuple[Tensor, Tensor]:
     """The edges [B, TICKS] that the agent's head says along paths [B, SEEN + TICKS + 1]."""
     head: Any = agent.head(parts.TRADE)
     assert isinstance(head, TradeHead)
+    low, high, _ = head.bands(*told_along(agent, price))
+    return low, high
+
+
+def told_along(agent: Agent, price: Tensor) -> tuple[Tensor, Tensor]:
+    """The tokens [B, TICKS, D] of the returns seen along paths, and what is left of the episode [B, TICKS]."""
     past = price.log().diff(dim=1).unfold(1, SEEN, 1)[:, :TICKS]
     tokens = agent.encoder(parts.RETURNS)(SCALE * past).tokens[:, :, 0]
     left = 1 - torch.arange(TICKS, device=price.device) / TICKS
-    low, high, _ = head.bands(tokens.float(), left.expand(len(price), -1))
-    return low, high
+    return tokens.float(), left.expand(len(price), -1)
 
 
 def growth(low: Tensor, high: Tensor, price: Tensor, costs: Costs) -> Tensor:

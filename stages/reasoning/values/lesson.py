@@ -8,7 +8,7 @@ transition took three times as many of its expensive steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -26,6 +26,7 @@ from devmind.curriculum.stage import Batches, Context, Lesson, Scalars
 from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner
 from devmind.learners.policy import restore_worlds, saved_worlds
+from devmind.learners.population import Niche, evolution_lesson
 from devmind.learners.q_learning import Practice, QLearning
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds import minigrid
@@ -126,11 +127,29 @@ DRILLS: Mapping[str, Drill] = {
 ROUNDS = {"tiny": 2, "nursery": 195, "child": 195, "adult": 195}
 """Rounds in which every drill has its turns: 195 of 256 steps are 49,920 steps of CartPole."""
 MINUTES = 2.0
+GENERATIONS = {"tiny": 2, "nursery": 25, "child": 50, "adult": 50}
+"""Of CartPole as a lesson of its own."""
 
 
-def lesson(context: Context) -> Lesson:
-    """A pole on a cart and, if MiniGrid is installed, an empty room."""
-    drills = {name: drill for name, drill in DRILLS.items() if name != ROOMS or minigrid.minigrid_installed()}
+def lessons(context: Context) -> list[Lesson]:
+    """Both drills in one lesson. Or, where the configuration says so, CartPole in a lesson of its own by a population:
+    the room's head reads the trunk, so thousands cannot act by it at once."""
+    said, size = context.config.lessons.get(CARTPOLE), context.config.size
+    if said is None or said.learner != "population":
+        return [lesson(context)]
+    members, episodes = (24, 2) if size == "tiny" else (128, 4)
+    niche = Niche(
+        DRILLS[CARTPOLE].effector, CARTPOLE, head=DRILLS[CARTPOLE].head, members=members, episodes=episodes, spread=0.3
+    )
+    cart = evolution_lesson(
+        context, CARTPOLE, niche, steps=GENERATIONS[size], minutes=1.0, skills=("values",), control=()
+    )
+    return [cart, *([lesson(context, (ROOMS,))] if minigrid.minigrid_installed() else ())]
+
+
+def lesson(context: Context, names: Sequence[str] = tuple(DRILLS)) -> Lesson:
+    """Drills of these names; the room's if MiniGrid is installed."""
+    drills = {name: DRILLS[name] for name in names if name != ROOMS or minigrid.minigrid_installed()}
     if context.config.size == "tiny":
         drills = {name: _tiny(drill) for name, drill in drills.items()}
     turns = [name for name, drill in drills.items() for _ in range(drill.turns)]

@@ -18,7 +18,8 @@ from devmind.agent.heads import Inlet
 from devmind.curriculum.exam import Measure
 from devmind.errors import ConfigError, WorldError
 from devmind.learners.gradient import GradientLearner
-from devmind.testing import check_head, tiny_agent, tiny_context
+from devmind.learners.population import EvolutionLearner, Members, fitness
+from devmind.testing import check_head, check_learner, tiny_agent, tiny_context
 from devmind.worlds.market import LEVELS, SEEN, TICKS, Costs, MarketRules
 from stages.planning import parts
 from stages.planning.trade import exam, lesson, rules
@@ -49,6 +50,25 @@ def test_the_head_keeps_the_laws_of_heads(agent: Agent) -> None:
     check_head(head_of(agent))
     with pytest.raises(ConfigError, match="one token, and a raw account"):
         TradeHead(Inlet(16, 1))
+
+
+def test_a_population_of_traders_is_a_lesson_and_earns_what_each_earns_alone(agent: Agent, tmp_path: Path) -> None:
+    context = tiny_context(tmp_path, "lessons.trade.learner=population", "lessons.trade.options.members=5")
+    one = lesson.lesson(context)
+    check_learner(one, agent, context)
+    learner = one.make_learner(shaken(agent), context)
+    assert isinstance(learner, EvolutionLearner)
+    crowd, of, members = learner.niche, learner.of, learner.members + torch.randn(5, 1)
+    paths = make_world("market", "shocks", SEEDS[:3])
+    together = fitness(crowd, of, members, paths)
+    stepped = fitness(replace(crowd, crowd=lambda *given: Members(*given[:3])), of, members, paths)
+    np.testing.assert_allclose(together, stepped, atol=1e-5)
+    for member in (0, 4):
+        of.write(members[member])
+        alone = exam.trade_paths(trader(agent, 3), context, "shocks", SEEDS[:3]).growth
+        np.testing.assert_allclose(together[member], alone, atol=1e-5)
+    assert np.ptp(together, 0).min() > 1e-3
+    assert set(learner.update({}, 0)) > {f"{level}/the best one's return" for level in LEVELS}
 
 
 def test_the_command_leads_to_the_nearer_edge_of_the_band_and_is_zero_inside() -> None:

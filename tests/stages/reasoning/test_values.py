@@ -15,8 +15,10 @@ from devmind.acting import Policy, Senses, returns
 from devmind.agent.agent import Agent
 from devmind.algorithms import grid
 from devmind.curriculum.examining import examination
+from devmind.curriculum.stage import check_lessons
 from devmind.errors import ConfigError
-from devmind.testing import tiny_context
+from devmind.learners.population import Genome
+from devmind.testing import check_learner, tiny_context
 from devmind.worlds import minigrid
 from devmind.worlds.minigrid import FORWARD, LEFT, RIGHT, env_of, pose_in, true_costs
 from stages.reasoning import parts
@@ -150,6 +152,22 @@ def test_without_minigrid_only_the_pole_is_taught_and_examined(
     alone = lesson.lesson(context)
     assert alone.steps == both.steps // 2
     assert {batch["drill"] for batch in alone.make_batches(agent, context, 4)} == {"cartpole"}
+
+
+def test_cartpole_by_a_population_is_a_lesson_of_its_own(agent: Agent, tmp_path: Path) -> None:
+    context = tiny_context(tmp_path, "lessons.cartpole.learner=population")
+    found = {one.name: one for one in ReasoningStage().lessons(context)}
+    assert {batch["drill"] for batch in found["values"].make_batches(agent, context, 4)} == {"rooms"}
+    check_learner(found["cartpole"], agent, context)
+    learner = found["cartpole"].make_learner(agent, context)
+    body = torch.randn(7, 4)
+    before = agent.evaluate({"body": body}, [parts.PUSHES])[parts.PUSHES].numbers()
+    learner.update({}, 0)
+    assert not torch.equal(agent.evaluate({"body": body}, [parts.PUSHES])[parts.PUSHES].numbers(), before)
+    with pytest.raises(ConfigError, match="'values' has no learner 'population'"):
+        check_lessons([ReasoningStage()], tiny_context(tmp_path, "lessons.values.learner=population"))
+    with pytest.raises(ConfigError, match=f"'{parts.CHOICES}' .* reads 'trunk:board'"):
+        Genome(agent, parts.CHOICES)
 
 
 @pytest.mark.parametrize(("name", "sense"), [(parts.PUSHES, "body"), (parts.CHOICE_GLANCES, "board")])
