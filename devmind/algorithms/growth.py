@@ -16,8 +16,11 @@ zero over the steps before, so neither a birth nor a death changes what the laye
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -201,6 +204,34 @@ def check_size(size: int, **widths: int) -> None:
 # -- products of gathered blocks --------------------------------------------------------------------------------------
 
 
+SIDES, FLOATS = (16, 32, 64), (torch.float32, torch.bfloat16, torch.float16)
+"""Sides of blocks, and kinds of numbers, that the Triton kernels take."""
+
+
+@cache
+def _load_kernels() -> Any:
+    try:
+        from devmind.algorithms import growth_kernel
+    except ImportError as error:
+        warnings.warn(
+            f"The Triton kernels of growing layers cannot be loaded ({error}), so their blocks are gathered in memory "
+            "and multiplied by torch, with the same result. Install the triton that belongs to this torch.",
+            stacklevel=2,
+        )
+        return None
+    return growth_kernel
+
+
+def kernels_for(device: torch.device, dtype: torch.dtype, *sides: int) -> Any:
+    """The module of Triton kernels where they run products of blocks of these sides; None: torch does.
+
+    They run on GPUs of CUDA and ROCm, and by Triton's interpreter (TRITON_INTERPRET=1) on any device.
+    """
+    fits = dtype in FLOATS and all(side in SIDES for side in sides)
+    runs = device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
+    return _load_kernels() if fits and runs else None
+
+
 def _bundles(groups: int, like: Tensor) -> list[slice]:
     step = BUNDLE if like.device.type == "cpu" else max(groups, 1)
     return [slice(begin, min(begin + step, groups)) for begin in range(0, groups, step)]
@@ -212,7 +243,9 @@ def gather_matmul(x: Tensor, weights: Tensor, sources: Tensor) -> Tensor:
 
     Returns [G, A, N]. The work is that of the blocks that are there.
     """
-    (groups, rows, depth), columns = weights.shape, x.shape[2]
+    (groups, rows, depth), (_, size, columns) = weights.shape, x.shape
+    if groups * depth * columns and (kernels := kernels_for(x.device, x.dtype, rows, size)):
+        return kernels.gather_matmul(x, weights, sources)
     found = x.new_empty(groups, rows, columns)
     for some in _bundles(groups, x):
         read = x.index_select(0, sources[some].flatten()).view(-1, depth, columns)
@@ -224,10 +257,13 @@ def gather_matmul(x: Tensor, weights: Tensor, sources: Tensor) -> Tensor:
 def scatter_matmul(h: Tensor, weights: Tensor, targets: Tensor, outputs: int) -> Tensor:
     """Add each group's weights [G, M g, A] times h [G, A, N] to the groups that it writes to, targets int64 [G, M].
 
-    Returns [outputs, g, N]. On a GPU sums are in no fixed order unless torch's deterministic algorithms are asked for.
+    Returns [outputs, g, N]. On a GPU without Triton's kernels sums are in no fixed order, unless torch's deterministic
+    algorithms are asked for.
     """
     (groups, writes), columns = targets.shape, h.shape[2]
     size = weights.shape[1] // max(writes, 1)
+    if groups * writes * columns and (kernels := kernels_for(h.device, h.dtype, size, h.shape[1])):
+        return kernels.scatter_matmul(h, weights, targets, outputs)
     found = h.new_zeros(outputs, size, columns)
     for some in _bundles(groups, h):
         written = torch.bmm(weights[some], h[some]).view(-1, size, columns)
@@ -239,6 +275,8 @@ def scatter_matmul(h: Tensor, weights: Tensor, targets: Tensor, outputs: int) ->
 def gather_outer(d: Tensor, x: Tensor, sources: Tensor) -> Tensor:
     """The gradient [G, A, K g] of `gather_matmul`'s weights from that of its result, d [G, A, N]."""
     (groups, reads), (_, size, columns) = sources.shape, x.shape
+    if groups * reads * columns and (kernels := kernels_for(x.device, x.dtype, d.shape[1], size)):
+        return kernels.gather_outer(d, x, sources)
     found = d.new_empty(groups, d.shape[1], reads * size)
     for some in _bundles(groups, x):
         read = x.index_select(0, sources[some].flatten()).view(-1, reads * size, columns)
