@@ -286,7 +286,7 @@ class Growth:
             "base": list(self.base),
             "freed_bytes": self.freed_bytes,
             "passed_over": self.passed_over,
-            "pool": dict(vars(self.pool)),
+            "pool": self.pool.state(),
             "layers": [dict(vars(layer)) for layer in self.layers],
         }
 
