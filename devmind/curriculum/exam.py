@@ -18,6 +18,8 @@ from devmind.errors import ExamError
 from devmind.seeding import numpy_rng
 
 Z95 = 1.959963984540054
+ELSEWHERE = "/elsewhere"
+"""In the names of measures on data of a source that no lesson saw."""
 LEFT_OUT, SHOWN = "that lessons left out", "that lessons showed"
 
 
@@ -280,6 +282,30 @@ def held_out_rows(values: np.ndarray, left: np.ndarray, what: str) -> dict[str, 
         f"{what} {LEFT_OUT}, n {left.sum()}": float(values[left].mean()),
         f"{what} {SHOWN}, n {(~left).sum()}": float(values[~left].mean()),
     }
+
+
+def elsewhere(measure: Measure, rules: Mapping[str, np.ndarray]) -> list[Measure]:
+    """`measure`, on data of a source that no lesson saw, with the rules as floors; and how much its values are above
+    those of the best rule, episode by episode (named `.../gain`; below, where lower is better).
+
+    Args:
+        measure: named SKILL + ELSEWHERE. How often a run looked at it is in the run's journal.
+        rules: by name, the values [n] of simple rules, each fitted on what the lessons showed.
+    """
+    scores = {name: float(per_episode(values, measure.episodes).mean()) for name, values in rules.items()}
+    best = (max if measure.higher_is_better else min)(scores, key=scores.__getitem__)
+    gain = measure.of(
+        f"{measure.name}/gain",
+        measure.values - rules[best],
+        unit=f"{measure.unit}, less those of {best}",
+        chance=measure.chance - scores[best],
+        ceiling=measure.ceiling - scores[best],
+        floors={best: 0.0},
+        rate=False,
+        reference="",
+        note="paired, episode by episode, with the best rule that was fitted on the same lessons' data",
+    )
+    return [replace(measure, floors={**measure.floors, **scores}), gain]
 
 
 def wilson(successes: float, n: float, z: float = Z95) -> tuple[float, float]:

@@ -49,6 +49,16 @@ class Threshold:
             raise ExamError(f"The threshold of '{self.measure}' asks for nothing; give a bound, or beats_floor=True.")
 
 
+def elsewhere_thresholds(skill: str, goal: float, lower_is_better: bool = False) -> tuple[Threshold, Threshold]:
+    """Of `skill`/elsewhere (`exam.elsewhere`), if data are given that no lesson saw: `goal`, and, as a gate, that it is
+    above the best rule of the same lessons' data, paired."""
+    name, absent = f"{skill}/elsewhere", "skip"
+    return (
+        Threshold(name, goal, when_absent=absent, lower_is_better=lower_is_better, goal=True),
+        Threshold(f"{name}/gain", None, True, absent, lower_is_better),
+    )
+
+
 @dataclass(frozen=True)
 class Decision:
     """The gate's decision on one measure.

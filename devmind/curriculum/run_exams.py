@@ -13,7 +13,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.checkpointing import engine, generations
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import ELSEWHERE, Exhibit, Measure
 from devmind.curriculum.examining import Examined, decide, exam_notes
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import say
@@ -103,6 +103,8 @@ def _note(
     Args:
         added_s: seconds that it added to the run; less than it took where another exam was held beside it.
     """
+    earlier = [event["scores"] for event in journal.events("exam")]
+    looks = {name: 1 + sum(name in scores for scores in earlier) for name in item.measures if ELSEWHERE in name}
     journal.write(
         "exam",
         when=when,
@@ -116,6 +118,7 @@ def _note(
         passed=item.verdict.passed,
         scores={name: round(measure.score, 4) for name, measure in item.measures.items()},
         measures=exam_notes(item, context),
+        **({"looks": looks} if looks else {}),  # at data that no lesson saw; many looks choose, too
     )
 
 

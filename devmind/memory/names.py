@@ -16,7 +16,16 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from devmind.errors import StoreError, nearest
-from devmind.memory.confidence import NAMED_FROM, USUAL_OTHER, USUAL_OWN, WEIGHTS, Evidence, log_odds, usual
+from devmind.memory.confidence import (
+    GUESSED_FROM,
+    NAMED_FROM,
+    USUAL_OTHER,
+    USUAL_OWN,
+    WEIGHTS,
+    Evidence,
+    log_odds,
+    usual,
+)
 from devmind.memory.entry import BEFORE, Entry, Filters, Key
 from devmind.memory.episodic import Memory
 from devmind.memory.similarity import SHARES_WEIGHT, Likeness, Strangers, exact_sums, sums_of, unit
@@ -53,7 +62,7 @@ class Named:
         name: the name, or None for unknown.
         nearest: the name it would have if it were known.
         confidence: the probability, 0..1, that `nearest` is right, if half of the questions are about a named thing.
-            `name` is given from `NAMED_FROM` on.
+            `name` is given from `NAMED_FROM` on, and from `GUESSED_FROM` on messages say "perhaps".
         likeness: cosine to the nearest name, -1..1.
         shares: the probability of every name, `confidence` for the nearest; the rest to 1 is unknown's.
     """
@@ -65,9 +74,13 @@ class Named:
     shares: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
-        """For messages: "cup (71 %)", "unknown (most like cup, 22 %)"."""
+        """For messages: "cup (71 %)", "perhaps cup (38 %)", "unknown (most like cup, 22 %)"."""
         percent = f"{round(100 * self.confidence)} %"
-        return f"unknown (most like {self.nearest}, {percent})" if self.name is None else f"{self.name} ({percent})"
+        if self.name is not None:
+            return f"{self.name} ({percent})"
+        if self.confidence >= GUESSED_FROM:
+            return f"perhaps {self.nearest} ({percent})"
+        return f"unknown (most like {self.nearest}, {percent})"
 
 
 class Fitted:

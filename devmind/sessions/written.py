@@ -105,6 +105,15 @@ def source_group(every: Pictures, seed: int) -> str:
     return f"pictures:{every.source}#{seed}"
 
 
+def home_pictures(data: Path | None, trained_on: Sequence[str]) -> tuple[Pictures, Pictures | None]:
+    """The set that an agent with this `trained_on` was taught (the folder's, if it was taught none), and the folder's
+    set if it was taught scikit-learn's alone: pictures of another source."""
+    given, home = pictures(data), pictures(None)
+    taught = {group.rpartition("#")[0] + "#" for group in trained_on}
+    prefixes = [source_group(every, 0).rpartition("#")[0] + "#" for every in (given, home)]
+    return (home, given) if prefixes[1] in taught and prefixes[0] not in taught else (given, None)
+
+
 def unmet_pictures(every: Pictures, trained_on: Sequence[str], seed: int) -> tuple[Pictures, Pictures]:
     """(for lessons, held out) as for the agent with this `trained_on`; by `seed` if it was taught none.
 

@@ -209,6 +209,7 @@ def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | 
     side, start, rules = _board(name, state)
     agent = folder_with_head(agent, "reasoning", "sliding_q", name)
     with show.loading():
+        from devmind.agent.threads import intra_op_threads
         from stages.reasoning.parts import SLIDES
         from stages.reasoning.sliding import exam
         from stages.reasoning.sliding.lesson import costs
@@ -217,11 +218,17 @@ def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | 
     guide = lambda states: costs(player, side, states)  # noqa: E731
     how = (exam.CAREFUL, 1) if side == 3 else (exam.WEIGHT, exam.BATCH)
 
-    def search(q: Guide) -> list[SolveResult]:
-        return exam.beam_search(side, start, q, beam, nodes) if beam else exam.search(side, start, q, nodes, *how)
+    def search(q: Guide, most: int = nodes) -> list[SolveResult]:
+        return exam.beam_search(side, start, q, beam, most) if beam else exam.search(side, start, q, most, *how)
 
-    moves, effort = _solve_by_agent(search, guide, nodes, beam)
+    # On 4 x 4 the agent's guide, alone or together with them, needs more states than pattern databases do.
+    moves, effort = _solve_by_agent(search, guide if side == 3 else exam.pattern_bounds, nodes, beam)
     _print_slides(moves, start, rules)
+    if side == 4 and moves:
+        with show.working("searching", nodes), intra_op_threads(1):
+            (alone,) = search(guide)
+        found = "found a way by" if alone.actions is not None else "found none in"
+        effort += f" by pattern databases (the agent's own guide {found} {show.count_of(alone.nodes, 'state')})"
     short = _proven(side, start, len(moves), nodes)
     nothing = ", which proves nothing" if beam and short.startswith("not proven") else ""
     show.line(f"{show.count_of(len(moves), 'move')}, {short}; {effort}{nothing}")
@@ -239,19 +246,19 @@ def _print_slides(moves: list[int], board: np.ndarray, rules: SlidingRules) -> N
 
 
 def _proven(side: int, board: np.ndarray, length: int, nodes: int) -> str:
-    """What A* with Manhattan, which never overestimates, proves about the shortest solution.
+    """What A* with a guide that never overestimates proves about the shortest solution.
 
     Args:
         nodes: states that the search might visit; the proof may visit `PROOF` times as many.
     """
-    from stages.reasoning.sliding.exam import manhattan, search
+    from stages.reasoning.sliding.exam import proving, search
 
-    proof = PROOF * nodes
+    proof, (by, guide) = PROOF * nodes, proving(side)
     with show.working("proving", proof) as tell:
-        (way,) = search(side, board, _counting_guide(lambda states: manhattan(side, states), tell), proof)
+        (way,) = search(side, board, _counting_guide(guide, tell), proof)
     if way.actions is not None:
         shorter = len(way.actions) < length
-        return f"not shortest: {len(way.actions)} would do" if shorter else "proven shortest, by A* with Manhattan"
+        return f"not shortest: {len(way.actions)} would do" if shorter else f"proven shortest, by {by}"
     return f"not proven shortest in {show.count_of(proof, 'state')}; more than --nodes {nodes} may do"
 
 

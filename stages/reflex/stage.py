@@ -38,7 +38,7 @@ def _sounds(context: Context, n: int) -> np.ndarray:
 
 
 SKILLS: Sequence[Skill] = (
-    Skill("see", see.examine, see.gate, "unseen handwritten digits", see_lesson.lesson_pictures),
+    Skill("see", see.examine, see.GATE, "unseen handwritten digits", see_lesson.lesson_pictures),
     Skill(
         "hear", hear.examine, hear.GATE, "unseen nursery sounds, and spoken digits when recordings are given", _sounds,
     ),

@@ -34,6 +34,7 @@ RUNS: Mapping[str, tuple[list[str], list[str]]] = {
     ),
     "ppo_vs_sb3": ([], [r"seed 0  devmind +\d+ steps", r"seed 0  sb3 +\d+ steps", r"x the CPU-seconds"]),
     "memory_search": ([], [r"\| devmind float32 \|.*\| 1.000 \|", r"\| faiss flat \|.*\| 1.000 \|"]),
+    "names": ([], [r"\| made up, unlike \| 3 x 3 \| devmind \| \d\.\d{3} \|", r"\| ridge, log-mel \|"]),
     "population": ([], [r"\| kernel, rows \| [\d,]+ \|", r"\| 64-16-10 x 40 \| 25 \|"]),
     "closed_form": ([], [r"\| integers: .*\| [\d,]+ \| \d+\.\d\d \|", r"another order and split: the same bits"]),
     "feed": ([], [r"\| 1 KiB \| feed \| \d+", r"\| 64 KiB \| gRPC \+ fsync \| \d+", r"MB/s at 8,192 KiB a sync"]),

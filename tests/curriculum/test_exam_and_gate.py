@@ -9,8 +9,16 @@ import pytest
 import torch
 
 from devmind.curriculum.ablation import differences
-from devmind.curriculum.exam import Measure, bootstrap, bootstrap_percentiles, retention, unpaired_change, wilson
-from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.exam import (
+    Measure,
+    bootstrap,
+    bootstrap_percentiles,
+    elsewhere,
+    retention,
+    unpaired_change,
+    wilson,
+)
+from devmind.curriculum.gate import Gate, Threshold, elsewhere_thresholds
 from devmind.errors import ExamError
 
 
@@ -109,6 +117,31 @@ def test_bound_must_beat_the_best_floor():
     verdict = gate.judge({"m": rate(165, 200, floors={"a": 0.5, "b": 0.8})})
     assert not verdict.passed
     assert "floor" in verdict.reasons[0]
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_elsewhere_is_paired_with_the_best_rule_only(up):
+    """A small gain in each of many hard and easy episodes counts, though the scores' own intervals overlap."""
+    better = 1 if up else -1
+    rng = np.random.default_rng(0)
+    rule = rng.uniform(0.2, 0.8, 200)
+    measure = Measure(
+        "m/elsewhere",
+        "m",
+        rule + better * rng.uniform(0, 0.04, 200),
+        0.5 - better * 0.4,
+        0.5 + better * 0.5,
+        higher_is_better=up,
+    )
+    whole, gain = elsewhere(measure, {"worse": rule - better * 0.1, "best": rule})
+    assert whole.floors.keys() == {"worse", "best"}
+    assert whole.beaten_by() == "best", "unpaired, it may be no better"
+    gate = Gate([Threshold("m", 0.0 if up else 1.0, lower_is_better=not up), *elsewhere_thresholds("m", 0.9, not up)])
+    own = replace(measure, name="m")
+    assert gate.judge({one.name: one for one in (own, whole, gain)}).passed
+    assert gate.judge({"m": own}).passed, "without data of another source nothing is asked"
+    level = elsewhere(measure, {"best": rule + better * 0.02})
+    assert not gate.judge({one.name: one for one in (own, *level)}).passed
 
 
 def test_missing_measure_fails_unless_it_may_be_skipped():

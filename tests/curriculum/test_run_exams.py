@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from devmind.curriculum import childhood, run_exams, runner, stage_run
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exam, Exhibit, Measure
+from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.journal import Journal
 from tests.curriculum.lamp_stage import LampStage
 from tests.curriculum.test_run import Killed, config, interrupt_at
@@ -82,6 +83,24 @@ def test_resumed_run_repeats_no_exam(tmp_path: Path) -> None:
     )
     assert skills(result) == skills(straight)
     assert result.passed == straight.passed
+
+
+def test_a_run_counts_its_looks_at_data_of_another_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lamps = STAGES["lamps"]
+
+    def also_elsewhere(examine: object) -> object:
+        def held(agent: object, context: object) -> Exam:
+            own = examine(agent, context).in_full()[0]  # type: ignore[operator]
+            return Exam([own, replace(own, name="lamps-lit/elsewhere")])
+
+        return held
+
+    hard = Gate([Threshold("lamps-lit", 2.0)])
+    skills = [replace(skill, examine=also_elsewhere(skill.examine), gate=hard) for skill in lamps.skills]
+    monkeypatch.setattr(lamps, "skills", skills)
+    runner.run_stage("lamps", config(attempts=2), out=tmp_path / "lamps")
+    looks = [event["looks"] for event in Journal(tmp_path / "lamps" / "journal.jsonl").events("exam")]
+    assert looks == [{"lamps-lit/elsewhere": 1}, {"lamps-lit/elsewhere": 2}]
 
 
 def test_later_stages_skip_an_exam_that_gives_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

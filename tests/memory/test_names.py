@@ -165,6 +165,7 @@ def test_strangers_of_the_wrong_shape_are_refused() -> None:
 def test_an_answer_prints_name_and_percentage() -> None:
     assert str(Named("cup", "cup", 0.714, 0.6)) == "cup (71 %)"
     assert str(Named(None, "cup", 0.221, 0.1)) == "unknown (most like cup, 22 %)"
+    assert str(Named(None, "cup", 0.381, 0.1)) == "perhaps cup (38 %)"
 
 
 def key(features: np.ndarray, encoder: str = "a") -> Key:

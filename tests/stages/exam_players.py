@@ -69,6 +69,7 @@ def see_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
     every = pictures(None)
     table = known((see.as_sight(every.images).numpy(), every.labels))
     patch.setattr(see, "_named", lambda agent, head, sight: recalled(table, sight.numpy(), turn))
+    patch.setattr(see, "_another_source", lambda images, ways: see.as_sight(images))
 
 
 def hear_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:

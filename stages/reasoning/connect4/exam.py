@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.exam import Measure, Parts, in_parts
+from devmind.curriculum.exam import Measure, Parts, elsewhere, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
+from devmind.seeding import EXAM_SEEDS_FROM
 from devmind.worlds.boards import MnkRules
 from stages.reasoning import parts
-from stages.reasoning.connect4.positions import SETS, rated_positions
+from stages.reasoning.connect4.positions import BEGINNINGS, SETS, rated_positions
 from stages.reasoning.games import CONNECT4, Judge
 from stages.reasoning.judged import RatedPositions, mistakes
 from stages.reasoning.paired import ratio
+from stages.reasoning.random_games import visits
 from stages.reasoning.solver import minimax
 from stages.reasoning.thinking import SURE, THINKING, think
 
@@ -25,6 +28,8 @@ SIMULATIONS = 200
 DEPTH = 5
 LESS = 0.75
 """The trained search may make this share of the untrained search's mistakes."""
+OF_CENTRE = 0.7
+"""The network alone is to make this share of the mistakes of the centre-most column, at the beginning of games."""
 GATE = Gate(
     [
         Threshold("connect4/alone", None, beats_floor=True, lower_is_better=True),
@@ -33,10 +38,14 @@ GATE = Gate(
         Threshold("connect4", 0.075, lower_is_better=True, goal=True),
         Threshold("connect4/L3_R1", 0.003, lower_is_better=True, goal=True, when_absent="skip"),
         Threshold("connect4/L1_R1", 0.007, lower_is_better=True, goal=True, when_absent="skip"),
+        Threshold("connect4/elsewhere/gain", None, beats_floor=True, lower_is_better=True, when_absent="skip"),
+        Threshold("connect4/elsewhere/ratio", OF_CENTRE, lower_is_better=True, goal=True, when_absent="skip"),
+        Threshold("connect4/elsewhere/searched/gain", 0.0, lower_is_better=True, goal=True, when_absent="skip"),
     ]
 )
 TAUGHT, ALONE, UNTRAINED = "trained, with search", "network alone", "untrained, with search"
 MINIMAX, CENTRE = f"minimax depth {DEPTH}", "centre-most column"
+RANDOM_GAMES = f"{SIMULATIONS} random games, no network"
 REFERENCE = (
     "AlphaZero.jl (15 to 30 h on a GPU): 0.027 on L2_R2, its third iteration 0.075, 0.003 and 0.007 on L3_R1 and L1_R1"
 )
@@ -56,7 +65,8 @@ def examine(agent: Agent, context: Context) -> Parts:
         measures.append(_learned(deciding, players[TAUGHT], players[UNTRAINED]))
     for one in others:
         own = _measure(f"connect4/{one.name}", one, mistakes(one, agent, SIMULATIONS))
-        measures.append(_beside(agent, newborn, own, one)[-1])
+        players, rules, full = _beside(agent, newborn, own, one)
+        measures += [full, *(_elsewhere(one, players, rules) if one.name == BEGINNINGS else [])]
     yield measures
 
 
@@ -113,6 +123,25 @@ def _alone(one: RatedPositions, lost: np.ndarray, by_centre: np.ndarray) -> Meas
         "connect4/alone", unit, lost - by_centre, chance=one.by_chance - rule,
         ceiling=-rule, floors={CENTRE: 0.0}, higher_is_better=False, episodes=one.episodes,
         note=f"the network without search, on {one.name}, position by position",
+    )  # fmt: skip
+
+
+def _elsewhere(one: RatedPositions, players: dict[str, np.ndarray], rules: dict[str, np.ndarray]) -> Iterator[Measure]:
+    """Beginnings of games, of which the lessons' own games are a small part: the network alone beside the column, and
+    with search beside minimax and as many random games."""
+    played = visits(CONNECT4.rules, one.board, SIMULATIONS, seed=EXAM_SEEDS_FROM).argmax(-1)
+    rules = rules | {RANDOM_GAMES: one.mistakes(played)}
+    for name, player, beside in (
+        ("connect4/elsewhere", ALONE, (CENTRE,)),
+        ("connect4/elsewhere/searched", TAUGHT, (MINIMAX, RANDOM_GAMES)),
+    ):
+        measure = replace(_measure(name, one, players[player]), reference="", note=f"{player}, on {one.name}")
+        yield from elsewhere(measure, {rule: rules[rule] for rule in beside})
+    yield Measure(
+        "connect4/elsewhere/ratio", f"mistakes, divided by those of the {CENTRE}",
+        ratio(players[ALONE], rules[CENTRE], OF_CENTRE), chance=one.by_chance / max(rules[CENTRE].mean(), 1e-6),
+        ceiling=0.0, floors={CENTRE: 1.0}, higher_is_better=False, episodes=one.episodes,
+        note=f"paired, the network without search, on {one.name}",
     )  # fmt: skip
 
 

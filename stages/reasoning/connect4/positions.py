@@ -17,7 +17,8 @@ from devmind.worlds.boards import Board
 from stages.reasoning.games import CONNECT4
 from stages.reasoning.judged import RatedPositions, endings
 
-SETS = ("L2_R2", "L3_R1", "L1_R1")
+BEGINNINGS = "L1_R1"
+SETS = ("L2_R2", "L3_R1", BEGINNINGS)
 """The middle of a game (not easy), its end, its beginning; the first set decides."""
 FOLDER = "games/connect4"
 MADE = 30

@@ -53,7 +53,22 @@ def tables() -> np.ndarray:
 
 
 def moves_left(tiles: np.ndarray) -> np.ndarray:
-    """A lower bound on the moves to the goal, int64 [N], for tiles int8 [N, 16]; 0 only at the goal."""
+    """A lower bound on the moves to the goal, int64 [N], for tiles int8 [N, 16]; 0 only at the goal.
+
+    The larger one of a board's and of its mirror image's at the diagonal, whose tiles lie in other patterns.
+    """
+    return np.maximum(_bound(tiles), _bound(mirrored(tiles)))
+
+
+def mirrored(tiles: np.ndarray) -> np.ndarray:
+    """Boards int8 [N, 16] mirrored at the diagonal on which the goal's free place is; they take as many moves."""
+    across = np.arange(SIDE**2).reshape(SIDE, SIDE).T.ravel()
+    names = np.concatenate(([0], 1 + across[:-1])).astype(np.int8)
+    return names[tiles[:, across]]
+
+
+def _bound(tiles: np.ndarray) -> np.ndarray:
+    """What the tables say of tiles int8 [N, 16], int64 [N]."""
     at = np.argsort(tiles, -1, kind="stable")  # where each tile is
     places = np.array([[list(pattern) for pattern in PATTERNS]])
     index = (at[:, places[0]] * 16 ** np.arange(TILES)).sum(-1)

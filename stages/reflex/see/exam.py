@@ -4,11 +4,13 @@ ridge on pixels; and what a thousand small readers on the agent's eye think, als
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import one_tick
@@ -16,30 +18,42 @@ from devmind.algorithms.calibration import calibration_error
 from devmind.algorithms.kernel_ridge import fit_kernel_classifier
 from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.exam import Measure, Parts, in_parts
-from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.exam import Measure, Parts, elsewhere, in_parts
+from devmind.curriculum.gate import Gate, Threshold, elsewhere_thresholds
 from devmind.curriculum.stage import Context
-from devmind.seeding import numpy_rng
-from devmind.sessions.written import Pictures, pictures, unmet_pictures
+from devmind.moment import SIGHT_SIZE
+from devmind.seeding import numpy_rng, torch_generator
+from devmind.sessions.written import SKLEARN, Pictures, home_pictures, unmet_pictures
 from stages.reflex.exhibits import picture_exhibits
 from stages.reflex.hand_rules import nearest_labels
-from stages.reflex.see.lesson import as_sight
+from stages.reflex.see.lesson import SHIFTS, as_sight
 from stages.reflex.see.readers import READERS, Opinion, Readers, eye_tokens, mixed_halves, told_apart
 from stages.reflex.untaught import FLOOR, UntrainedEncoders
 
 KERNELS = 4000
 """Pictures on which kernel ridge is fitted, at most: it takes memory for the square of their number."""
+SMALL = 16
+"""Side of the pictures that rules compare with another source's."""
 
 
-def gate(context: Context) -> Gate:
-    """0.95 on scikit-learn's digits, 0.975 on larger sets like MNIST; 0.93 of either by the trunk."""
-    small = pictures(context.data).source == "scikit-learn digits"
-    return Gate([Threshold("see", 0.95 if small else 0.975), Threshold("see/see_trunk", 0.93)])
+ELSEWHERE_PICTURES = 2000
+GATE = Gate(
+    [
+        Threshold("see", 0.95),
+        Threshold("see/given", 0.975, when_absent="skip"),
+        Threshold("see/see_trunk", 0.93),
+        Threshold("see/shifted", 0.80, goal=True),
+        *elsewhere_thresholds("see", 0.88),
+    ]
+)
+"""More is asked of `see/given`: of larger sets, like MNIST's, that the lessons showed."""
 
 
 def exam_pictures(agent: Agent, context: Context) -> tuple[Pictures, Pictures]:
-    """(pictures for fitting the floors, pictures to examine): no picture that the agent was taught is examined."""
-    return unmet_pictures(pictures(context.data), agent.config.trained_on, context.seed)
+    """(pictures for fitting the floors, pictures to examine) of the set that the agent was taught: no picture that
+    lessons showed is examined."""
+    home, _ = home_pictures(context.data, agent.config.trained_on)
+    return unmet_pictures(home, agent.config.trained_on, context.seed)
 
 
 @in_parts
@@ -77,11 +91,95 @@ def examine(agent: Agent, context: Context) -> Parts:
         "small readers on these tokens, each by itself": float(said.shares.mean()),
         "the same readers together": float((said.probability.argmax(1) == unseen.labels).mean()),
     }
+    measure = replace(measure, floors=floors, rows=rows, exhibits=exhibits)
     yield [
-        replace(measure, floors=floors, rows=rows, exhibits=exhibits),
+        measure,
+        *([measure.of("see/given", measure.values)] if unseen.source != SKLEARN else []),
         replace(by_trunk, floors=floors),
         _unknown(agent, readers, said, taught, unseen),
+        *_shifted(agent, taught, unseen),
+        *_elsewhere(agent, context, taught),
     ]
+
+
+def _shifted(agent: Agent, taught: Pictures, unseen: Pictures) -> list[Measure]:
+    """The same digits as another source may show them: in all ways of SHIFTS at once, and in each."""
+    shown = {ways: _another_source(unseen.images, ways) for ways in (SHIFTS, *((one,) for one in SHIFTS))}
+    right = {ways: _named(agent, "see", sight) == unseen.labels for ways, sight in shown.items()}
+    measure = Measure(
+        "see/shifted", "digits named correctly", right[SHIFTS].astype(np.float64), chance=0.1, rate=True,
+        rows={f"{one} alone": float(right[one,].mean()) for one in SHIFTS} | {
+            "by the trunk": float((_named(agent, "see_trunk", shown[SHIFTS]) == unseen.labels).mean())
+        },
+        floors={name: float(named.mean()) for name, named in _rules(taught, shown[SHIFTS], unseen.labels).items()},
+        note=f"{unseen.source}, each with another margin, pen, blur and light; choose by this, never by elsewhere",
+        episodes=identities({"picture": unseen.images}),
+    )  # fmt: skip
+    return [measure]
+
+
+def _elsewhere(agent: Agent, context: Context, taught: Pictures) -> list[Measure]:
+    """Digits of a source that no lesson saw, if such are given."""
+    _, given = home_pictures(context.data, agent.config.trained_on)
+    if given is None:
+        return []
+    n = min(context.scaled(ELSEWHERE_PICTURES), len(given.labels))
+    given = given.take(np.linspace(0, len(given.labels) - 1, n).astype(int))
+    sight = as_sight(given.images)
+    measure = Measure(
+        "see/elsewhere", "digits named correctly",
+        (_named(agent, "see", sight) == given.labels).astype(np.float64), chance=0.1, rate=True,
+        rows={"by the trunk": float((_named(agent, "see_trunk", sight) == given.labels).mean())},
+        note=f"{given.source}; lessons showed {taught.source}", episodes=identities({"picture": given.images}),
+    )  # fmt: skip
+    return elsewhere(measure, _rules(taught, sight, given.labels))
+
+
+def _another_source(images: np.ndarray, ways: Sequence[str]) -> Tensor:
+    """Pictures of an exam, changed in these ways of SHIFTS; always alike."""
+    return as_sight(images, torch_generator("exam", "see/shifted", *ways), ways)
+
+
+def _rules(taught: Pictures, sight: Tensor, labels: np.ndarray) -> dict[str, np.ndarray]:
+    """Whether rules fitted on lessons' pictures name those in `sight` [N, ...] rightly, 0. or 1. [N] each: kernel ridge
+    on pixels, and on the ink, cropped; the latter also with three changed copies of each picture."""
+    some = taught.take(np.linspace(0, len(taught.labels) - 1, min(KERNELS // 4, len(taught.labels))).astype(int))
+    plain = as_sight(some.images)
+    changed = [as_sight(some.images, torch_generator("lesson", "see/rules", copy), SHIFTS) for copy in range(3)]
+    fits: dict[str, tuple[Callable[[Tensor], np.ndarray], list[Tensor]]] = {
+        "kernel ridge on pixels": (_pixels, [plain]),
+        "kernel ridge on the ink": (_ink, [plain]),
+        "kernel ridge on the ink, also changed": (_ink, [plain, *changed]),
+    }
+    right = {}
+    for name, (rows, shown) in fits.items():
+        x, known = np.concatenate([rows(one) for one in shown]), np.tile(some.labels, len(shown))
+        named = fit_kernel_classifier(x, known, width=0.25).predict(rows(sight))
+        right[name] = (named == labels).astype(np.float64)
+    return right
+
+
+def _pixels(sight: Tensor) -> np.ndarray:
+    """Sight [N, 64, 64, 3] at 16 x 16, each of length 1, [N, 256]."""
+    small = F.avg_pool2d(sight[:, None, :, :, 0].float(), SIGHT_SIZE // SMALL).flatten(1)
+    return F.normalize(small, dim=1).numpy()
+
+
+def _ink(sight: Tensor) -> np.ndarray:
+    """The same of the square around the ink: what is brighter than a third of the way from the ground to the peak."""
+    planes = sight[..., 0].float()
+    ground = planes.flatten(1).median(1).values[:, None, None]
+    planes = (planes - ground).clamp(min=0) / (planes - ground).amax((1, 2), keepdim=True).clamp(min=1)
+    ends = []
+    for along in (1, 2):  # columns, then rows: x and y of `affine_grid`
+        there = (planes > 1 / 3).any(along).float()
+        ends.append(torch.stack((there.argmax(1), SIGHT_SIZE - there.flip(1).argmax(1)), -1))
+    corners = torch.stack(ends, 1) / SIGHT_SIZE * 2 - 1  # [N, 2, 2]: x and y, from and to
+    half = (corners[..., 1] - corners[..., 0]).amax(1) / 2
+    theta = torch.cat((half[:, None, None] * torch.eye(2), corners.mean(-1, keepdim=True)), -1)
+    grid = F.affine_grid(theta, [len(planes), 1, SIGHT_SIZE, SIGHT_SIZE], align_corners=False)
+    cropped = F.grid_sample(planes[:, None], grid, align_corners=False)
+    return _pixels(cropped.movedim(1, -1))
 
 
 def _unknown(agent: Agent, readers: Readers, said: Opinion, taught: Pictures, unseen: Pictures) -> Measure:

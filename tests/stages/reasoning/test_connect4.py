@@ -154,7 +154,14 @@ def test_the_gate_has_all_its_measures_on_pons_positions(
     context = dataclasses.replace(tiny_context(tmp_path, "exam.episodes_scale=0.03"), data=data_folder)
     parts.admit(agent)
     found = {measure.name: measure for measure in exam.examine(agent, context).in_full()}
-    assert {threshold.measure for threshold in exam.GATE.thresholds} == set(found)
+    assert {threshold.measure for threshold in exam.GATE.thresholds} <= set(found)
+    alone, searched = found["connect4/elsewhere"], found["connect4/elsewhere/searched"]
+    assert alone.score == found["connect4/L1_R1"].rows[exam.ALONE]
+    assert searched.floors.keys() == {exam.MINIMAX, exam.RANDOM_GAMES}
+    for measure in (alone, searched):
+        paired = found[f"{measure.name}/gain"]
+        assert paired.score == pytest.approx(measure.score - min(measure.floors.values()))
+        assert paired.interval()[0] < paired.score < paired.interval()[1]
     assert "Pascal Pons" in found["connect4"].note
     assert not exam.GATE.judge(found).passed  # it is untaught
 

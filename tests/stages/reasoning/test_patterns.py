@@ -14,7 +14,7 @@ from stages.reasoning.puzzles.lesson import for_exams
 from stages.reasoning.sliding import exam, lesson, patterns
 from stages.reasoning.sliding.exam import manhattan, pattern_bounds
 from stages.reasoning.sliding.lesson import along, boards, perimeter
-from stages.reasoning.sliding.patterns import moves_left, tables, ways
+from stages.reasoning.sliding.patterns import mirrored, moves_left, tables, ways
 
 RULES = SlidingRules("4")
 
@@ -44,6 +44,16 @@ def test_tables_are_admissible_and_at_least_manhattan() -> None:
     assert (1 + reached > apart).mean() > 0.5
     # By an odd number, often 1: an entry assumes the free place where it serves its tiles best.
     assert ((reached - moves_left(mixed)[rows[0]]) % 2 == 1).all()
+
+
+def test_a_mirror_image_takes_as_many_moves_and_often_says_more() -> None:
+    near, rng = perimeter(4), np.random.default_rng(3)
+    some = rng.permutation(len(near.tiles))[:500]
+    assert (near.distance(mirrored(near.tiles[some])) == near.fewest[some]).all()
+    assert (mirrored(mirrored(near.tiles[some])) == near.tiles[some]).all()
+    far, _ = RULES.mixed(np.full(300, 200), rng)
+    assert (moves_left(far) == moves_left(mirrored(far))).all()
+    assert (moves_left(far) > patterns._bound(far)).mean() > 0.25
 
 
 def test_an_unweighted_search_finds_a_shortest_path(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -231,7 +231,17 @@ def test_tiles_are_put_in_order_with_a_proof(
     assert code == 0
     assert slid(out, name, state)
     moves = len(out.splitlines()[0].split(": ")[1].split())
-    assert ("2 moves, proven shortest, by A* with Manhattan" if moves == 2 else "not shortest: 2 would do") in out
+    by = {"8-puzzle": "Manhattan", "15-puzzle": "pattern databases"}[name]
+    assert (f"2 moves, proven shortest, by A* with {by}" if moves == 2 else "not shortest: 2 would do") in out
+    assert ("by pattern databases (the agent's own guide found " in out) == (name == "15-puzzle")
+
+
+def test_a_far_15_puzzle_is_solved_by_an_untaught_agent(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = "5 7 2 13 0 12 9 4 11 1 8 15 10 6 3 14"
+    code, out, _ = run(capsys, "solve", "15-puzzle", state, "--agent", str(folder), "--nodes", "1000")
+    assert code == 0
+    assert slid(out, "15-puzzle", state)
+    assert "the agent's own guide found none in 1,000 states" in out
 
 
 def test_a_beam_solves_without_a_proof(

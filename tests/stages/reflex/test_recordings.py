@@ -10,8 +10,9 @@ import torch
 from devmind.config import load
 from devmind.curriculum.start import make_context
 from devmind.errors import ExamError
+from devmind.seeding import torch_generator
 from devmind.sessions.spoken import clips, held_out_speaker, speaker_group
-from devmind.sessions.written import pictures, source_group, split_pictures, unmet_pictures
+from devmind.sessions.written import home_pictures, pictures, source_group, split_pictures, unmet_pictures
 from devmind.testing import tiny_agent
 from stages.reflex import parts
 from stages.reflex.hear import exam as hear_exam
@@ -75,6 +76,21 @@ def test_an_agent_is_examined_on_the_part_that_its_own_seed_held_out(folder):
         see_exam.exam_pictures(child, context(folder))
     child.config.trained_on = [source_group(pictures(None), seed) for seed in (7, 8)]
     assert len(unmet_pictures(pictures(None), child.config.trained_on, 0)[1].labels) == 600, "split alike by any seed"
+
+
+def test_pictures_that_no_lesson_saw_are_elsewhere_and_the_exam_is_at_home(folder):
+    child, here = agent(), context(folder)
+    assert home_pictures(folder, [])[1] is None, "an agent that was taught none is examined on what is given"
+    child.config.trained_on = [source_group(pictures(folder), 0), source_group(pictures(None), 0)]
+    assert see_exam._elsewhere(child, here, pictures(folder)) == [], "lessons saw it"
+    child.config.trained_on = [source_group(pictures(None), 0)]
+    taught, unseen = see_exam.exam_pictures(child, here)
+    assert unseen.source == "scikit-learn digits"
+    with torch.inference_mode():
+        found, gain = see_exam._elsewhere(child, here, taught.take(np.arange(100)))
+    assert (found.name, found.n, len(found.floors)) == ("see/elsewhere", 200, 3)
+    assert gain.score == pytest.approx(found.score - max(found.floors.values()))
+    assert "some" in found.note
 
 
 def test_lessons_never_play_the_held_out_speaker(folder):
@@ -171,6 +187,23 @@ def test_a_broken_recording_is_named(tmp_path):
     (tmp_path / "speech" / "set" / "1_ann_0.wav").write_bytes(b"RIFF nonsense")
     with pytest.raises(ExamError, match="1_ann_0"):
         clips(tmp_path)
+
+
+def test_digits_of_another_source_are_smaller_anywhere_and_fainter_and_a_rule_finds_their_ink():
+    images, generator = pictures(None).images[:64], torch_generator("test", "shifts")
+    plain = see.as_sight(images)[..., 0].float()
+    small = see.as_sight(images, generator, ("margin",))[..., 0].float()
+    ink = (small > 80).float().mean((1, 2)) / (plain > 80).float().mean((1, 2))
+    assert ink.min() < 0.2, "a third of the side"
+    assert ink.max() > 0.7
+    where = torch.stack([(small > 80).any(along).float().argmax(1) for along in (1, 2)])
+    assert where.float().std(1).min() > 5, "px"
+    light = see.as_sight(images, generator, ("light",))[..., 0].float()
+    assert light.amin((1, 2)).max() > 60
+    assert light.amax((1, 2)).min() < 180
+    found, known = see_exam._ink(see.as_sight(images, generator, ("margin",))), see_exam._ink(see.as_sight(images))
+    nearest = (found @ known.T).argmax(1)
+    assert (pictures(None).labels[nearest] == pictures(None).labels[:64]).mean() > 0.7
 
 
 def test_digits_keep_their_shape_as_sight():
