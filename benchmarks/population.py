@@ -1,17 +1,19 @@
-"""Many small networks: steps of a network in a CPU second, beside peers, in one run; then what 100,000 learn.
+"""Many small networks beside peers, in one run: steps of a network and generations of policies in a CPU second.
 
-    python benchmarks/population.py [--rounds 5] [--mnist mnist_10k.npz]
+    python benchmarks/population.py [--rounds 5]
 
-JAX is one of the peers where it is installed (`pip install jax`; the project does not need it). A network is D-32-10
-with ReLU, trained by stochastic gradient descent on the cross-entropy of 64 examples; every member has a learning
-rate, a weight decay and an order of the examples of its own. "rows": a way gets the numbers of the examples and
+JAX and EvoTorch are peers where they are installed (`pip install jax evotorch`); the project needs neither. A network
+is D-32-10 with ReLU, trained by gradient descent on the cross-entropy of 64 examples; every member has a learning rate,
+weight decay and an order of the examples of its own. "rows": a way gets the numbers of the examples and
 gathers them, as training does. "given": the batch lies ready in memory, which only the first step of a training has.
-One thread; ways take turns in random order; the median of the rounds.
+One thread; ways take turns in random order; the median of the rounds. Policies of CartPole are 4-32-2 with tanh (ours
+reads 16 numbers), EvoTorch's live in Gymnasium's vectorised CartPole; a generation lasts while its best one balances.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import random
 import resource
@@ -23,8 +25,8 @@ from typing import Any
 
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
+import gymnasium
 import numba
-import numpy as np
 import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
@@ -32,22 +34,22 @@ from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 from torch.nn import functional as F
 
 from devmind.algorithms import population as many
+from devmind.curriculum.machine import gflops
+from devmind.learners.population import EvolutionLearner, Niche
+from devmind.testing import tiny_agent, tiny_context
+from stages.planning.stage import PlanningStage
 
 BATCH, HIDDEN, CLASSES, TOGETHER, ALONE = 64, 32, 10, 8, 5
 Way = Callable[[], int]
 """Makes some steps; returns of how many networks, times steps."""
 
 
-def images(mnist: Path | None, size: int) -> tuple[Tensor, Tensor]:
-    """Handwritten digits of 8 x 8 or, from a file, 28 x 28 numbers in 0..1; without the file, noise of that shape."""
-    if size == 64:
-        digits = load_digits()
-        return torch.from_numpy(digits.data / 16.0).float(), torch.from_numpy(digits.target).long()
-    if mnist is None:
+def images(size: int) -> tuple[Tensor, Tensor]:
+    """Handwritten digits of 8 x 8 numbers in 0..1; noise of another size, as speed is all that is asked of it."""
+    if size != 64:
         return torch.rand(10_000, size), torch.randint(CLASSES, (10_000,))
-    stored = np.load(mnist)
-    x = torch.from_numpy(stored["images"].reshape(-1, size)).float() / 255.0
-    return x, torch.from_numpy(stored["labels"]).long()
+    digits = load_digits()
+    return torch.from_numpy(digits.data / 16.0).float(), torch.from_numpy(digits.target).long()
 
 
 def begun(size: int, members: int) -> many.Population:
@@ -60,16 +62,6 @@ def kernel(population: many.Population, x: Tensor, y: Tensor, index: Tensor) -> 
     def work() -> int:
         many.train_rows(population, x, y, index)
         return index.shape[0] * index.shape[1]
-
-    return work
-
-
-def stacked(population: many.Population, x: Tensor, y: Tensor, index: Tensor) -> Way:
-    rows = index[:, 0].long()
-
-    def work() -> int:
-        many.step(population, x[rows], y[rows])
-        return len(rows)
 
     return work
 
@@ -147,19 +139,25 @@ def by_jax(population: many.Population, x: Tensor, y: Tensor, index: Tensor) -> 
     return {"JAX, rows": way(gathered, rows), "JAX, given": way(jax.vmap(step), every[rows], labels[rows])}
 
 
+def timed(way: Way) -> tuple[float, int]:
+    """CPU seconds, and what was made."""
+    start = time.process_time()
+    made = way()
+    return time.process_time() - start, made
+
+
 def compare(size: int, members: int, rounds: int, x: Tensor, y: Tensor) -> None:
     """One table row a way: steps of a network in a CPU second, and how many times each peer's."""
     index = many.own_rows(torch.arange(members), 0, TOGETHER, BATCH, len(x))
-    makers = {"plain loop": loop, "torch vmap, rows": by_vmap, "stacked, rows": stacked, "kernel, rows": kernel}
+    makers = {"plain loop": loop, "torch vmap, rows": by_vmap, "kernel, rows": kernel}
     ways = {name: make(begun(size, members), x, y, index) for name, make in makers.items()}
     ways |= by_jax(begun(size, members), x, y, index)
     found: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(rounds + 1):
         for name in random.sample(list(ways), len(ways)):
-            start = time.process_time()
-            steps = ways[name]()
+            seconds, steps = timed(ways[name])
             if turn:  # the first one compiles
-                found[name].append(steps / (time.process_time() - start))
+                found[name].append(steps / seconds)
     ours, flop = median(found["kernel, rows"]), 2 * BATCH * (2 * size * HIDDEN + 3 * HIDDEN * CLASSES)
     print(
         f"\n{size}-{HIDDEN}-{CLASSES} x {members:,}\n\n| way | steps/s | GFLOP/s | the kernel is |\n|---|---|---|---|"
@@ -169,45 +167,65 @@ def compare(size: int, members: int, rounds: int, x: Tensor, y: Tensor) -> None:
         print(f"| {name} | {speed:,.0f} | {speed * flop / 1e9:.1f} | {ours / speed:.1f} x as fast |", flush=True)
 
 
-def peak_mb() -> float:
-    """The most memory since `forget_peak`, or of the whole process where Linux does not count it."""
-    status = Path("/proc/self/status")
-    lines = status.read_text(encoding="ascii").splitlines() if status.is_file() else []
-    stated = [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
-    return (stated[0] if stated else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / 1024
+def ours(world: str, members: int) -> Way:
+    """A generation of a search in a world, one episode a member."""
+    agent = tiny_agent()
+    PlanningStage().admit(agent)
+    level, hand, kind, tap, sizes = {
+        "cartpole": ("", "push", "head.categorical", "raw:body", {"classes": 2, "hidden": HIDDEN}),
+        "market": ("reverting", "trade", "head.normal", ("raw:returns", "raw:account"), {"size": 1, "hidden": 8}),
+    }[world]
+    agent.add_head("policy", kind, tap=tap, effector=hand, options={"activation": "tanh", **sizes})
+    niche = Niche(hand, world, (level,), "policy", members=members, episodes=1, spread=0.3)
+    learner, count = EvolutionLearner(agent, tiny_context(Path()), niche), iter(range(10**6))
+
+    def work() -> int:
+        learner.update({}, next(count))
+        return 1
+
+    return work
 
 
-def forget_peak() -> None:
-    counter = Path("/proc/self/clear_refs")
-    if counter.is_file():
-        counter.write_text("5", encoding="ascii")
+def by_evotorch(members: int) -> Way | None:
+    try:
+        from evotorch.algorithms import GeneticAlgorithm
+        from evotorch.neuroevolution import VecGymNE
+        from evotorch.operators import GaussianMutation
+    except ImportError:
+        return None
+    logging.disable(logging.WARNING)
+
+    def carts(num_envs: int, **more: Any) -> Any:
+        return gymnasium.make_vec("CartPole-v1", num_envs=num_envs, vectorization_mode="vector_entry_point")
+
+    problem = VecGymNE(carts, f"Linear(obs_length, {HIDDEN}) >> Tanh() >> Linear({HIDDEN}, act_length)")
+    search = GeneticAlgorithm(problem, operators=[GaussianMutation(problem, stdev=0.3)], popsize=members)
+    return lambda: search.step() or 1
+
+
+def evolve(members: int, rounds: int) -> None:
+    """One table row: generations a CPU second here and there, in turn; the first one is left out."""
+    ways = {"here": ours("cartpole", members), "there": by_evotorch(members)}
+    found: dict[str, list[float]] = {name: [] for name, way in ways.items() if way}
+    for name in [*found] * (rounds + 1):
+        found[name].append(timed(ways[name])[0])
+    here, *there = (median(seconds[1:]) for seconds in found.values())
+    beside = f"{1 / there[0]:.2f} | {there[0] / here:.1f} x" if there else "left out, as EvoTorch is not installed | -"
+    print(f"| {members:,} | {1 / here:.2f} | {beside} |", flush=True)
 
 
 def learn(size: int, hidden: int, members: int, x: Tensor, y: Tensor, held_out: int) -> None:
-    """An epoch of all members, their mean accuracy on unseen examples, and that of a few trained alone by torch."""
-    forget_peak()
-    before, clock, start = peak_mb(), time.perf_counter(), time.process_time()
+    """An epoch of all members, and their mean accuracy on unseen examples (a test holds them to torch alone)."""
+    clock, start = time.perf_counter(), time.process_time()
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
     taught, unseen = order[held_out:], order[:held_out]
-    population = many.make((size, hidden, CLASSES), torch.arange(members), 0.1, 1e-4)
-    some = population.weights[:: max(1, members // 20)]
-    alone = [many.module(row, population.sizes, population.activation) for row in some]
-    steps = len(taught) // BATCH
+    population, steps = many.make((size, hidden, CLASSES), torch.arange(members), 0.1, 1e-4), len(taught) // BATCH
     many.train(population, x[taught], y[taught], steps, BATCH)
     cpu, wall = time.process_time() - start, time.perf_counter() - clock
-    right = many.accuracies(population, x[unseen], y[unseen])
-    singles = []
-    for member, net in zip(range(0, members, max(1, members // 20)), alone, strict=True):
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, weight_decay=1e-4)
-        for row in many.own_rows(population.seeds[[member]], 0, steps, BATCH, len(taught))[0].long():
-            optimizer.zero_grad()
-            F.cross_entropy(net(x[taught][row]), y[taught][row]).backward()
-            optimizer.step()
-        singles.append((net(x[unseen]).argmax(1) == y[unseen]).double().mean().item())
-    same = right[:: max(1, members // 20)]
+    right = many.accuracies(population, x[unseen], y[unseen]).mean()
     print(
-        f"| {size}-{hidden}-{CLASSES} x {members:,} | {steps} | {cpu:.0f} ({wall:.0f}) | {right.mean():.4f} | "
-        f"{np.mean(singles):.4f}, theirs here {same.mean():.4f} | {peak_mb() - before:,.0f} |",
+        f"| {size}-{hidden}-{CLASSES} x {members:,} | {steps} | {cpu:.0f} ({wall:.0f}) | {right:.4f} | "
+        f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} |",
         flush=True,
     )
 
@@ -215,28 +233,24 @@ def learn(size: int, hidden: int, members: int, x: Tensor, y: Tensor, held_out: 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--mnist", type=Path)
     parser.add_argument("--tiny", action="store_true")
     words = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(1)
     numba.set_num_threads(1)
-    a = torch.randn(1024, 1024)
-    a @ a
-    start = time.process_time()
-    for _ in range(10):
-        a @ a
-    speed = 10 * 2 * 1024**3 / (time.process_time() - start) / 1e9
-    print(f"{torch.backends.cpu.get_cpu_capability()}, one core, {speed:.0f} GFLOP/s in float32")
-    wide, small = images(words.mnist, 784), images(None, 64)
+    print(f"{torch.backends.cpu.get_cpu_capability()}, one core, {gflops():.0f} GFLOP/s in float32")
     for size, members in ((64, 20),) if words.tiny else ((784, 1_000), (64, 1_000), (64, 10_000)):
-        compare(size, members, 1 if words.tiny else words.rounds, *(wide if size == 784 else small))
-    print("\nAn epoch\n\n| members | steps each | CPU s (wall) | mean accuracy | 20 of them alone | peak MB more |")
-    print("|---|---|---|---|---|---|")
+        compare(size, members, 1 if words.tiny else words.rounds, *images(size))
+    print("\nAn epoch\n\n| members | steps each | CPU s (wall) | mean accuracy | peak MB |\n|---|---|---|---|---|")
     numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
-    learn(64, 16, 40 if words.tiny else 100_000, *small, held_out=197)
-    if words.mnist:
-        learn(784, HIDDEN, 40 if words.tiny else 10_000, *wide, held_out=1_000)
+    learn(64, 16, 40 if words.tiny else 100_000, *images(64), held_out=197)
+    print("\nGenerations of CartPole a CPU second\n\n| policies | here | EvoTorch | times |\n|---|---|---|---|")
+    for members in (20,) if words.tiny else (128, 2_000, 10_000):
+        evolve(members, 1 if words.tiny else min(3, words.rounds))
+    print("\nA generation in the market\n\n| policies | CPU s | peak MB |\n|---|---|---|")
+    for members in (20,) if words.tiny else (2_000, 100_000):
+        cpu_s, _ = timed(ours("market", members))
+        print(f"| {members:,} | {cpu_s:.1f} | {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} |")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
-"""The made-up market, traded and learned from while processes are killed: python docs/market.py FOLDER [EPISODES]
+"""The made-up market, traded and learned from while processes are killed.
+
+    python docs/market.py FOLDER [EPISODES [population]]
 
 It starts three processes: `devmind feed serve` with an agent that has never traded, the simulator `feed_market.py`, and
 the lesson `trade`, which learns from the spool and is saved continuously. The lesson is killed (SIGKILL) four times and
 started again, the feed once. The agent acts by the newest checkpoint. FOLDER gets `market.json` and `market.svg`;
-`python docs/market.py --draw FILE` draws the picture anew.
+`python docs/market.py --draw FILE` draws the picture anew. With `population` the lesson is a genetic algorithm's: each
+generation lives on the newest paths of the feed, all members at once, and the fittest trades.
 """
 
 import itertools
@@ -34,7 +37,7 @@ def begin(run: Path) -> None:
     agent.save_pretrained(run / "start")
 
 
-def learn(run: Path, spool: str) -> None:
+def learn(run: Path, spool: str, *sets: str) -> None:
     """Teach the lesson from its newest checkpoint on, or from its beginning."""
     from devmind.agent.agent import Agent
     from devmind.config import load
@@ -43,7 +46,7 @@ def learn(run: Path, spool: str) -> None:
     from devmind.curriculum.teaching import position, teach
     from stages.planning.trade.lesson import lesson
 
-    config = load(SIZE, {}, ["loggers=[]", "threads=1", f"feed.place={spool}", "feed.world=market"])
+    config = load(SIZE, {}, ["loggers=[]", "threads=1", f"feed.place={spool}", "feed.world=market", *sets])
     context = make_context(config, run, None, ())
     agent, at = Agent.from_pretrained(run / "start"), position(context)
     teach(lesson(context), STEPS, agent, context, Journal(run / "journal.jsonl"), resume=at)
@@ -57,8 +60,9 @@ def step_on_disk(run: Path) -> int:
     return int(read_manifest(found[0])["about"]["step"]) if found else 0
 
 
-def play(folder: Path, episodes: int, until: float = float("inf")) -> dict[str, list[list[float]]]:
+def play(folder: Path, episodes: int, learner: str = "", until: float = float("inf")) -> dict[str, list[list[float]]]:
     """Trade, learn and kill, at most until this step is on the disk; gives the simulator's rows and the kills."""
+    sets = [f"lessons.trade.learner={learner}"] if learner else []
     run, spool, table = folder / "run", folder / "spool", folder / "worth.csv"
     begin(run)
     this, kills = [sys.executable, str(Path(__file__))], []
@@ -72,7 +76,7 @@ def play(folder: Path, episodes: int, until: float = float("inf")) -> dict[str, 
     try:
         while market.poll() is None and step_on_disk(run) < until:
             if lesson is None and table.exists():
-                lesson = subprocess.Popen([*this, "--learn", str(run), str(spool)])
+                lesson = subprocess.Popen([*this, "--learn", str(run), str(spool), *sets])
             if lesson is not None and len(kills) < len(KILLS) and step_on_disk(run) >= KILLS[len(kills)]:
                 victim = feed if len(kills) == 2 else lesson
                 victim.kill()
@@ -81,7 +85,7 @@ def play(folder: Path, episodes: int, until: float = float("inf")) -> dict[str, 
                 if victim is feed:
                     feed = subprocess.Popen([*serve, address])
                 else:
-                    lesson = subprocess.Popen([*this, "--learn", str(run), str(spool)])
+                    lesson = subprocess.Popen([*this, "--learn", str(run), str(spool), *sets])
             time.sleep(0.1)
     finally:
         for process in (lesson, feed, market):
@@ -165,12 +169,12 @@ def tell(found: dict[str, list[list[float]]]) -> str:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["--learn", run, spool]:
-            learn(Path(run), spool)
+        case ["--learn", run, spool, *sets]:
+            learn(Path(run), spool, *sets)
         case ["--draw", file]:
             Path(file).with_suffix(".svg").write_text(draw(json.loads(Path(file).read_text())))
         case [folder, *episodes]:
-            found = play(Path(folder), int(episodes[0]) if episodes else 45)
+            found = play(Path(folder), int(episodes[0]) if episodes else 45, *episodes[1:])
             Path(folder, "market.json").write_text(json.dumps(found))
             Path(folder, "market.svg").write_text(draw(found))
             print(tell(found))

@@ -19,15 +19,18 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import map_tensors
 from devmind.agent.prediction import prediction_loss
 from devmind.checkpointing.engine import save
+from devmind.checkpointing.generations import load_newest
 from devmind.cli import feed as feed_command
 from devmind.config import load
 from devmind.curriculum.stage import Context, Learner
 from devmind.curriculum.start import make_context
 from devmind.errors import WorldError
 from devmind.feed.schema import Row
+from devmind.learners.population import EvolutionLearner, fitness
 from devmind.moment import Action, Moment
 from devmind.testing import tiny_agent
-from devmind.worlds.market import SEEN, TICKS, MarketRules
+from devmind.worlds.adapter import VectorWorld
+from devmind.worlds.market import SEEN, TICKS, Costs, MarketRules
 from stages.planning import parts
 from stages.planning.trade import lesson
 from stages.reflex import parts as reflex_parts
@@ -257,6 +260,41 @@ def test_a_camera_of_another_process_teaches_to_foresee(serve: Serve, tmp_path: 
     print(untaught, taught)
     assert untaught > 0.95
     assert taught < 0.9
+
+
+def test_a_population_lives_on_the_paths_of_a_feed(serve: Serve, tmp_path: Path) -> None:
+    push_market(serve(), range(8))
+    sets = ["learner=population", "options.members=6", "options.episodes=8", "options.tax=0.4"]
+    context = fed_context(tmp_path, *(f"lessons.trade.{one}" for one in sets))
+    learner = lesson.lesson(context).make_learner(trader(), context)
+    assert isinstance(learner, EvolutionLearner)
+    fed = lesson.fed_market(context, 0, 8)
+    assert fed is not None
+    here, rules = fed["market"], MarketRules("shocks")
+    rules.costs = Costs(tax=0.4)
+    own = VectorWorld(rules, 8)
+    own.begin(np.arange(8))
+    by_feed, by_rules = (fitness(learner.niche, learner.of, learner.members, world) for world in (here, own))
+    np.testing.assert_allclose(np.sort(by_feed, 1), np.sort(by_rules, 1), atol=1e-3)
+    assert np.ptp(by_feed, 0).min() > 1e-3
+    before = learner.of.read()
+    learner.update({}, 0)
+    assert not torch.equal(learner.of.read(), before)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_genetic_algorithm_learns_from_a_market_elsewhere_and_its_fittest_trades_there(tmp_path: Path) -> None:
+    """It is taken up again after a kill, from what was on the disk."""
+    market = docs_script("market")
+    market.KILLS = (2,)
+    found = market.play(tmp_path, 1000, "population", until=5)
+    assert len(found["kills"]) == 1
+    assert found["steps"][0][0] >= 5
+    assert sum(row[2] for row in found["rows"]) > 0, "what to trade was asked and answered"
+    members = load_newest(tmp_path / "run" / "checkpoints", None, print)["learner"]["members"]
+    assert len(members) == 256
+    assert len(members.unique(dim=0)) > 200
 
 
 @pytest.mark.slow
