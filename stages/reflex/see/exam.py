@@ -42,7 +42,7 @@ GATE = Gate(
         Threshold("see", 0.95),
         Threshold("see/given", 0.975, when_absent="skip"),
         Threshold("see/see_trunk", 0.93),
-        Threshold("see/shifted", 0.80, goal=True),
+        Threshold("see/shifted", 0.85, goal=True),
         *elsewhere_thresholds("see", 0.88),
     ]
 )

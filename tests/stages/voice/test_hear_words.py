@@ -171,6 +171,18 @@ def test_known_words_reach_the_ceiling_and_shuffled_words_fall(
     agent.config.trained_on = []
 
 
+def test_people_are_elsewhere_for_an_agent_that_heard_nobody(agent: Agent, recorded: Path, tmp_path: Path) -> None:
+    context, every = tiny_context(tmp_path, "exam.episodes_scale=0.1"), exam.clips(recorded)
+    assert every is not None
+    with torch.inference_mode():
+        found = {one.name: one for one in exam._digits(agent, lambda: agent, every, context).in_full()}
+    assert set(found) == {exam.DIGIT, "hear_words/elsewhere", "hear_words/elsewhere/gain"}
+    whole = found["hear_words/elsewhere"]
+    rule = whole.floors["kernel ridge on 150 made digits"]
+    assert rule > 0.3 > whole.score, "made digits say something of others; the agent is untaught"
+    assert found["hear_words/elsewhere/gain"].score == pytest.approx(whole.score - rule)
+
+
 def test_an_untaught_agent_stays_at_the_floors_and_met_speakers_are_not_examined(
     agent: Agent, recorded: Path, tmp_path: Path
 ) -> None:
