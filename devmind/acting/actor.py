@@ -30,7 +30,8 @@ class Actor:
         heads: further heads whose outputs are wanted at every tick.
         without: senses that are removed in a rollout, as in exams with a sense off; `encode` and `act` remove none.
         short_term: False switches short-term memory off: a window of one Moment and no slots.
-        trunk: False lets only reflex arcs answer; the window does not change.
+        trunk: False lets only reflex arcs answer; the window does not change. One mind, which has few of them, runs its
+            trunk all the same if a head that may be asked reads it.
         recall: gives the recalled tokens of a tick; by default nothing is recalled.
         beliefs: update the agent's beliefs about things (`output.beliefs`) and give them to the trunk, if the agent has
             a tracker. False for exams without beliefs, and where only arcs act, which do not read them.
@@ -63,9 +64,19 @@ class Actor:
         self.heads, self.without = tuple(heads), frozenset(without)
         self.short_term, self.trunk, self.recall, self.generator = short_term, trunk, recall, generator
         self.beliefs, self.standing = beliefs, standing
+        self.trunk = trunk or self._needs_trunk()
         self.answered: dict[str, Counter[str]] = {}
         self.output: StepOutput | None = None
         self.reset()
+
+    def _needs_trunk(self) -> bool:
+        """Whether this is one mind, and a head that may be asked reads the trunk."""
+        if not self.agent.config.one_mind:
+            return False
+        asked = self.agent.effectors if self.effectors is None else self.effectors
+        standing = self.standing or {effector: self.agent.heads_of(effector) for effector in asked}
+        names = {*self.heads, *(name for effector in asked for name in standing.get(effector, ()))}
+        return any(self.agent.tap_of(name).on_trunk for name in names)
 
     def reset(self, n: int | None = None) -> None:
         """Begin with an empty state, for `n` rows (by default as many as before). The counts of `answered` stay."""

@@ -671,8 +671,10 @@ class Agent(EncoderHolder, PreTrainedModel):
         Raises:
             DevmindError: a head taps something that was not sensed, or the trunk although it was not run.
         """
-        seen = seen if isinstance(seen, Perceived) else Perceived(dict(seen))
+        seen, names = seen if isinstance(seen, Perceived) else Perceived(dict(seen)), list(names)
         outputs = {}
+        if self.config.one_mind and not seen.of_senses and any(self.tap_of(name).on_trunk for name in names):
+            seen = self._think_alone(seen)
         for name in names:
             tapped = self._read(name, seen)
             if tapped is None:
@@ -682,6 +684,15 @@ class Agent(EncoderHolder, PreTrainedModel):
                 )
             outputs[name] = self.head(name).respond(tapped, (targets or {}).get(name))
         return outputs
+
+    def _think_alone(self, seen: Perceived) -> Perceived:
+        """What was sensed without the trunk, with its features of each Moment by itself."""
+        if not seen.encoded:
+            return seen
+        lead = next(iter(seen.encoded.values())).present.shape[:-1]
+        first = torch.ones(lead.numel(), 1, dtype=torch.bool, device=self.device)
+        flat = seen.map(lambda x: x.reshape(-1, 1, *x.shape[len(lead) :]))
+        return self.think(flat, first, short_term=False).map(lambda x: x.reshape(*lead, *x.shape[2:]))
 
     def run_head(self, name: str, seen: Perceived) -> Output:
         """The output of one head, as `run_heads` gives it."""

@@ -88,6 +88,8 @@ class AgentConfig(PreTrainedConfig):
             rotary phases exact to about 1e-3 up to here); at most 32,768.
         hearing: settings of the stage that brings an ear for speech, by which it builds the ear and its heads; the
             stage chooses what is not named, and checks it (`configure`).
+        one_mind: the trunk does the work, and heads are light (`whole.py`): where a head is asked that reads the trunk,
+            the trunk is run, also where an arc would have answered without it.
         stages: names of the stages that admitted the agent, in order.
         trained_on: groups of files (speakers, sources) and of the nursery's looks that this agent has learned from, in
             the order of the lessons; exams refuse overlap.
@@ -118,6 +120,7 @@ class AgentConfig(PreTrainedConfig):
     deep: dict = field(default_factory=dict)
     rebase_at: int = 8192
     hearing: dict = field(default_factory=dict)
+    one_mind: bool = False
     stages: list = field(default_factory=list)
     trained_on: list = field(default_factory=list)
     devmind_version: int = FORMAT_VERSION

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -55,10 +55,17 @@ class Head(nn.Module):
         carry_spec: the shape and dtype of each tensor that it carries, by name; an episode begins with zeros. The
             agent's state holds the carry, and leaves it as it is in rows that have nothing to read. In a batch a row is
             one episode.
+        generates: it makes something of many numbers (a plan, a text, sound) by layers of its own, also in one mind.
+        lighter: of a head whose light form is of its own class: shares of the inlet's width for options that give it
+            fewer weights; empty: it is light already. None: see `light`.
+        reads_senses: its light form still reads senses, because it needs their maps or own tokens beside the trunk.
     """
 
     takes_targets: bool = False
     critic: bool = False
+    generates: ClassVar[bool] = False
+    lighter: ClassVar[tuple[tuple[str, float], ...] | None] = None
+    reads_senses: ClassVar[bool] = False
     carry_spec: Mapping[str, Leaf] = {}
 
     def __init__(self, inlet: Inlet) -> None:
@@ -74,6 +81,18 @@ class Head(nn.Module):
             output: Output = self(tapped, initial_carry(self.carry_spec, len(tapped.present), tapped.present.device))[0]
             return output
         return self(tapped, targets) if self.takes_targets else self(tapped)
+
+    def light(self, part: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """The part and options of its light form in one mind, where the trunk does the work (`agent.whole`): linear,
+        one cross-attention, or, if it `generates`, the smallest layers that do. None: it has none and stays as it is.
+
+        A light form answers with the same class of Output, and is built on the trunk's features of the senses that this
+        head taps, unless it `reads_senses`.
+        """
+        if self.lighter is None:
+            return None
+        width = self.inlet.width
+        return part, {**options, **{name: max(8, int(share * width)) for name, share in self.lighter}}
 
     def bind(self, agent: AgentParts, tap: Tap) -> None:
         """Called with the agent's parts once they are complete, and again when more are added; `tap` is its own tap.
@@ -114,7 +133,9 @@ class FollowingHead(Head):
         return output, output.advance(carry, tapped.generator)
 
 
-_ACTIVATIONS = {"gelu": nn.GELU, "tanh": nn.Tanh, "relu": nn.ReLU}
+_ACTIVATIONS = {"gelu": nn.GELU, "tanh": nn.Tanh, "relu": nn.ReLU, "none": nn.Identity}
+RANK = 32
+"""Of a linear map in one mind, at least; a head that answers with fewer numbers needs no more."""
 
 
 class Reader(nn.Module):
@@ -149,6 +170,12 @@ class ReaderHead(Head):
     """Base of the heads whose answer comes from one `Reader`."""
 
     read: Reader
+
+    def light(self, part: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """A linear map of all tokens, of the rank `RANK` where the answers are many."""
+        many = self.read.net[-1].out_features > RANK
+        kept = {name: value for name, value in options.items() if name not in ("hidden", "depth", "activation")}
+        return part, kept | ({"depth": 1, "hidden": RANK, "activation": "none"} if many else {"depth": 0})
 
     def reading(self) -> Iterable[nn.Parameter]:
         """The parameters of the reader, without its last layer."""
@@ -200,7 +227,8 @@ class CategoricalHead(ReaderHead):
 
 
 class NormalHead(ReaderHead):
-    """A policy of `size` continuous numbers: the mean by an MLP, one learned log standard deviation per dimension."""
+    """A policy of `size` continuous numbers: the mean by an MLP, one learned log standard deviation per dimension; see
+    `Normal` for the threshold."""
 
     def __init__(
         self,
@@ -210,14 +238,16 @@ class NormalHead(ReaderHead):
         hidden: int | None = None,
         depth: int = 1,
         activation: str = "gelu",
+        threshold: float | None = None,
     ) -> None:
         super().__init__(inlet)
+        self.threshold = threshold
         self.read = Reader(inlet, size, hidden, depth, activation, _SMALL_GAIN)
         self.log_std = nn.Parameter(torch.full((size,), log_std))
 
     def forward(self, tapped: Tapped) -> Normal:
         mean = self.read(tapped)
-        return Normal(mean, self.log_std.expand_as(mean))
+        return Normal(mean, self.log_std.expand_as(mean), self.threshold)
 
 
 class ValueHead(ReaderHead):
@@ -310,6 +340,10 @@ class WithReadoutHead(Head):
         numbers: Tensor = answer.numbers()
         return answer.with_numbers(numbers + self.more(tapped.tokens[..., -1, :]).reshape(numbers.shape))
 
+    def light(self, part: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """The inner head's, on all tokens and the readout at once."""
+        return self.inner.light(options["part"], options.get("options") or {})
+
     def copy_of(self, other: Head) -> None:
         """Copy all weights of `other` into the inner head.
 
@@ -331,6 +365,7 @@ class NextTokensHead(Head):
     """
 
     whitening: Tensor
+    reads_senses, lighter = True, (("hidden", 0.25),)
 
     def __init__(self, inlet: Inlet, hidden: int | None = None) -> None:
         super().__init__(inlet)

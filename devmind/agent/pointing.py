@@ -27,6 +27,8 @@ class PointerHead(Head):
     feature of the memory. An absent memory has probability 0.
     """
 
+    lighter = ()
+
     def __init__(self, inlet: Inlet) -> None:
         super().__init__(inlet)
         self.asks, self.answers = nn.Linear(inlet.width, inlet.width), nn.Linear(inlet.width, inlet.width)

@@ -209,6 +209,9 @@ class TextHead(Head):
         untied: rows of a table of its own, for pretrained decoders whose output table is not their input table.
     """
 
+    generates, reads_senses = True, True
+    lighter = ()
+
     def __init__(self, inlet: Inlet, patched: bool = False, plain: bool = False, untied: int | None = None) -> None:
         super().__init__(inlet)
         self.patched = self.takes_targets = patched

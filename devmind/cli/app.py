@@ -29,6 +29,7 @@ try:
         report,
         sensors,
         session,
+        sleeping,
         stage,
         study,
         watch,
@@ -80,6 +81,7 @@ app.command("hello")(live.hello)
 app.command("live")(live.live)
 app.command("teach")(names.teach)
 app.command("name")(names.name)
+app.command("sleep")(sleeping.sleep_whole)
 app.command("study")(study.study)
 app.command("watch")(watch.watch)
 app.command("data")(data.data)

@@ -42,7 +42,7 @@ EXPECTED = {
 
 PANELS = {
     "Meet": "demo hello live teach name say hear play solve navigate plan",
-    "Raise": "stage study watch checkpoint data feed config",
+    "Raise": "stage sleep study watch checkpoint data feed config",
     "Look": "report memory session sensors doctor",
     "Extend": "new plugins procedures",
 }

@@ -369,6 +369,8 @@ class Stage(Protocol):
     A stage with encoders or heads of its own names their classes by the class attribute `part_classes`, part ->
     "module:Class", written out as a literal: it is read without importing the stage, and a saved agent finds its parts
     by it.
+
+    Arcs that have to be fast, and stay arcs in one mind (`devmind.agent.whole`), are named by its `reflexes`, if any.
     """
 
     name: str

@@ -39,7 +39,7 @@ def store_answers(
     }
     batch |= {name: torch.cat([tick[name] for tick in each], 1) for name in ("first", "reward")}
     batch["valid"] = torch.from_numpy(valid.copy())
-    return {"batch": batch, "answers": {name: _numbers(output) for name, output in agent(batch, heads).items()}}
+    return {"batch": batch, "answers": {name: answer_tensors(output) for name, output in agent(batch, heads).items()}}
 
 
 def divergence_from(agent: Agent, kept: Kept) -> Tensor:
@@ -56,7 +56,7 @@ def divergence_from(agent: Agent, kept: Kept) -> Tensor:
     return torch.stack(found).mean()
 
 
-def _numbers(output: Output) -> dict[str, Tensor]:
+def answer_tensors(output: Output) -> dict[str, Tensor]:
     """An output's float tensors, without a table of commands."""
     tensors = {key: value for key, value in vars(output).items() if isinstance(value, Tensor) and key != "table"}
     return {key: value.clone() for key, value in tensors.items() if value.is_floating_point()}

@@ -121,6 +121,9 @@ class CellsHead(Head):
     Without `classes` the map holds the logits of one class against none: [..., 64, 2].
     """
 
+    lighter = ()
+    reads_senses = True
+
     def __init__(self, inlet: Inlet, of: str, classes: int | None = None) -> None:
         super().__init__(inlet)
         self.of = of
@@ -137,6 +140,9 @@ class PointHead(Head):
     Taps (the sense, "trunk"). The readout asks for a form and a colour by a dot product; cells without a thing are
     passed over. The eye gets no gradient from this head, which would blur it while the readout is untrained.
     """
+
+    lighter = ()
+    reads_senses = True
 
     def __init__(self, inlet: Inlet) -> None:
         super().__init__(inlet)

@@ -39,6 +39,8 @@ class PlanHead(FollowingHead):
         grip: index of the grip in a point.
     """
 
+    generates, reads_senses = True, True
+    lighter = (("width", 0.25),)
     form: ClassVar[Form]
     grip: ClassVar[int]
     candidates: int

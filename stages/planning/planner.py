@@ -166,6 +166,8 @@ class PlannerHead(FollowingHead):
             critic of strides chooses alone.
     """
 
+    generates, reads_senses = True, True
+    lighter = (("width", 0.25), ("memory", 0.5))
     silenced: frozenset[str] = frozenset()
     """For rows and floors of exams. TRUNK: its features are taken away. SYMBOLS: no symbol is drawn, the trajectory
     stands alone. BELIEF: no cell is found closed, and a goal that moves is not noticed. REPLANNING: the first plan is

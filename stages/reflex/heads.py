@@ -10,8 +10,9 @@ selects a slot by soft attention for the same reason: not every pair of word and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind.agent.encoders import mlp
-from devmind.agent.heads import NUMBERS, SCALE_DEG, SIGHT_TOKENS, Cells, Head, Inlet, NamedCells
+from devmind.agent.heads import NUMBERS, RANK, SCALE_DEG, SIGHT_TOKENS, Cells, Head, Inlet, NamedCells
 from devmind.agent.output import Categorical, Detections, Normal, Output, Regression
 from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError
@@ -108,6 +109,8 @@ class Places(NamedCells):
 class PlacesHead(Head):
     """Taps ("sight", "words")."""
 
+    lighter = ()
+
     def __init__(self, inlet: Inlet, slots: int) -> None:
         super().__init__(inlet)
         if inlet.n_tokens <= SIGHT_TOKENS:
@@ -168,6 +171,10 @@ class PickHead(Pick):
         super().__init__(inlet, size, slots, hidden, gain=0.01)
         self.log_std = nn.Parameter(torch.full((size,), log_std))
 
+    def light(self, part: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """A linear policy, of as many numbers."""
+        return "head.normal", {"size": len(self.log_std), "depth": 0}
+
     def forward(self, tapped: Tapped) -> Normal:
         mean = self.numbers(tapped)
         return Normal(mean, self.log_std.expand_as(mean))
@@ -226,6 +233,10 @@ class AimHead(Head):
         """All but the last layer and how widely it explores."""
         return (*self.cells.parameters(), *self.squeeze.parameters(), *self.join.parameters())
 
+    def light(self, part: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """A linear policy with the same threshold."""
+        return "head.normal", {"size": len(self.log_std), "threshold": self.threshold, "depth": 0}
+
     def forward(self, tapped: Tapped) -> Normal:
         tokens = tapped.tokens * tapped.present[..., None]
         places, _ = self.cells.tell(tokens[..., :SIGHT_TOKENS, :])
@@ -252,6 +263,10 @@ class BindHead(Head):
         self.look = nn.Linear(d, d * self.split**2)
         self.place = nn.Parameter(torch.randn(cells * cells, d) * 0.1)
         self.mix = mlp(2 * d, d, 1)
+
+    def light(self, part: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """A linear choice among as many places."""
+        return "head.categorical", {"classes": self.cells**2, "depth": 1, "hidden": RANK, "activation": "none"}
 
     def forward(self, tapped: Tapped) -> Categorical:
         tokens = tapped.tokens * tapped.present[..., None]

@@ -75,6 +75,7 @@ class ReflexStage:
     name = "reflex"
     requires = ()
     skills = SKILLS
+    reflexes = ("move_arc", "push_arc")
     part_classes: ClassVar = {
         "head.reflex-scene": "stages.reflex.locate.scene:SceneHead",
         "head.reflex-bind": "stages.reflex.heads:BindHead",

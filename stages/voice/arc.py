@@ -5,6 +5,9 @@ It learns first, in a tenth of the time that the trunk would need, and the trunk
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -28,6 +31,10 @@ class WordsHead(Head):
         self.memory = body(kind, inlet.width, hidden)
         self.answer = nn.Linear(hidden, words)
         self.carry_spec = self.memory.carry_spec
+
+    def light(self, part: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """A linear choice for each token."""
+        return "head.categorical", {"classes": self.answer.out_features, "slots": self.inlet.n_tokens, "depth": 0}
 
     def forward(self, tapped: Tapped, carry: Carry) -> tuple[Categorical, Carry]:
         row, lead, places = in_order(tapped)

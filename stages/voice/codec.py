@@ -89,6 +89,9 @@ class CodecHead(Head):
     which a speaker has to wait.
     """
 
+    generates, reads_senses = True, True
+    lighter = (("hidden", 0.5),)
+
     def __init__(self, inlet: Inlet, hidden: int | None = None) -> None:
         super().__init__(inlet)
         mels, hidden = inlet.map_channels[MEL], hidden or max(32, inlet.width)

@@ -73,18 +73,21 @@ class FollowHead(Head):
     before, and the page. A missing page or view counts as zeros. The number of the tick is carried.
     """
 
-    def __init__(self, inlet: Inlet, classes: int) -> None:
+    lighter = (("narrow", 0.25), ("hidden", 0.25))
+    reads_senses = True
+
+    def __init__(self, inlet: Inlet, classes: int, narrow: int | None = None, hidden: int | None = None) -> None:
         super().__init__(inlet)
-        width, narrow = inlet.width, max(16, inlet.width // 2)
+        width, narrow = inlet.width, narrow or max(16, inlet.width // 2)
         self.kinds, self.colours, self.states = (nn.Embedding(n, narrow) for n in (OBJECTS, COLOURS, STATES))
         self.places = nn.Parameter(torch.randn(narrow, SIDE, SIDE) * 0.5)
         self.asks = nn.Parameter(torch.randn(QUESTIONS, width))
-        self.told = mlp(QUESTIONS * width, width, width)
+        self.told = mlp(QUESTIONS * width, hidden or width, width)
         self.seeks, self.found = nn.Linear(width, SOUGHT * narrow), nn.Conv2d(SOUGHT, narrow, 1)
         self.layers = nn.ModuleList(nn.Conv2d(narrow, narrow, size, padding=size // 2) for size in (1, 3, 3))
         self.binds = nn.ModuleList(nn.Linear(width, 2 * narrow) for _ in self.layers)
         self.squeeze = nn.Conv2d(narrow, SQUEEZED, 1)
-        self.choose = mlp(SQUEEZED * SIDE**2 + 2 * width, HIDDEN, classes)
+        self.choose = mlp(SQUEEZED * SIDE**2 + 2 * width, hidden or HIDDEN, classes)
         self.carry_spec = {"tick": Leaf(dtype=torch.int64)}
 
     def forward(self, tapped: Tapped, carry: Carry) -> tuple[SampledActions, Carry]:

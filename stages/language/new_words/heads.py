@@ -38,6 +38,9 @@ class Compared(NamedTuple):
 class ComparingHead(Head):
     """Taps (the sense of `DetailEncoder`, "trunk:recalled", "trunk"). The eye gets no gradient from it."""
 
+    lighter = ()
+    reads_senses = True
+
     def __init__(self, inlet: Inlet) -> None:
         super().__init__(inlet)
         self.looked = nn.Linear(inlet.width, inlet.map_channels[FORM] + inlet.map_channels[COLOUR])

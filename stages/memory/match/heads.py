@@ -18,6 +18,9 @@ class MatchHead(Head):
     two decides. So the trunk has to hold what was sensed earlier, but need not compare.
     """
 
+    lighter = ()
+    reads_senses = True
+
     def __init__(self, inlet: Inlet) -> None:
         super().__init__(inlet)
         self.sensed, self.held = nn.Linear(inlet.width, inlet.width), nn.Linear(inlet.width, inlet.width)

@@ -314,6 +314,9 @@ class InstructHead(FollowingHead):
         cells: width of the layer that reads cells; that of the head whose weights `start_from` takes.
     """
 
+    generates, reads_senses = True, True
+    lighter = (("hidden", 0.25),)
+
     def __init__(
         self, inlet: Inlet, views: int = 8, hidden: int = 96, classes: int = CLASSES, cells: int = 256
     ) -> None:

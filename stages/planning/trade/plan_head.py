@@ -177,6 +177,7 @@ class TradePlanHead(PlanHead):
 
     form: ClassVar[Form] = FORM
     carry_spec: CarrySpec = plan_spec(FORM, mark=Leaf())
+    lighter = ()
     costs: Costs = Costs()
     """By which plans are judged; which market it is nobody tells, so these are the usual ones."""
 

@@ -55,6 +55,9 @@ class CellsHead(Head):
         hidden: width of the hidden layer.
     """
 
+    lighter = (("hidden", 0.5),)
+    reads_senses = True
+
     def __init__(self, inlet: Inlet, classes: int, of: str = "cells", hidden: int = 256) -> None:
         super().__init__(inlet)
         self.of = of

@@ -50,9 +50,12 @@ class NamedHead(Head):
     It carries sums and maxima of non-negative numbers. A Moment in which nothing is heard leaves them as they are.
     """
 
-    def __init__(self, inlet: Inlet, size: int = 48) -> None:
+    lighter = (("inner", 0.25),)
+    reads_senses = True
+
+    def __init__(self, inlet: Inlet, size: int = 48, inner: int | None = None) -> None:
         super().__init__(inlet)
-        width, read = inlet.width, 2 * inlet.width
+        width, read = inner or inlet.width, 2 * inlet.width
         self.hear, self.weigh = nn.Linear(read, width), nn.Linear(read, 1)
         self.means = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, size))
         self.sees = nn.Sequential(nn.Linear(4 * read, width), nn.GELU(), nn.Linear(width, size))

@@ -64,6 +64,9 @@ class SayHead(Head):
     alike (as in Ren et al. 2019, "FastSpeech").
     """
 
+    generates, reads_senses = True, True
+    lighter = (("hidden", 0.5),)
+
     def __init__(self, inlet: Inlet, hidden: int | None = None) -> None:
         super().__init__(inlet)
         width, hidden = inlet.width, hidden or max(32, inlet.width)

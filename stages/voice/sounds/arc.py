@@ -6,6 +6,9 @@ from it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -49,6 +52,10 @@ class KindsHead(Head):
         self.weigh = nn.Linear(features, 1)
         self.answer = nn.Sequential(nn.Dropout(dropout), nn.Linear(3 * features, kinds))
         self.carry_spec = {"weight": Leaf((1,)), **dict.fromkeys(("mean", "square", "most"), Leaf((features,)))}
+
+    def light(self, part: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """A linear choice: the trunk's window holds what was heard."""
+        return "head.categorical", {"classes": self.answer[-1].out_features, "depth": 0}
 
     def forward(self, tapped: Tapped, carry: Carry) -> tuple[Categorical, Carry]:
         mel = in_pairs(tapped.maps[MEL].flatten(-2))

@@ -77,6 +77,9 @@ class ReplyHead(Head):
         refuses: whether it can tell that no taught question was asked, and then gives no answer.
     """
 
+    generates, reads_senses = True, True
+    lighter = (("hidden", 0.25), ("inner", 0.25))
+
     @property
     def refuses(self) -> bool:
         """Whether it gives no answer if it heard no question."""
@@ -90,11 +93,13 @@ class ReplyHead(Head):
         ear: str,
         hidden: int | None = None,
         refuses: bool = False,
+        inner: int | None = None,
     ) -> None:
         super().__init__(inlet)
-        width, codes = inlet.width, inlet.map_channels[FORM] + inlet.map_channels[COLOUR]
-        hidden = hidden or max(32, width)
-        self.memory = body(ear, width, width)
+        self.width = width = inner or inlet.width
+        codes = inlet.map_channels[FORM] + inlet.map_channels[COLOUR]
+        hidden = hidden or max(32, inlet.width)
+        self.memory = body(ear, inlet.width, width)
         self.hear, self.weigh = nn.Linear(width, width), nn.Linear(width, GROUPS)
         self.means = mlp(2 * width, width, width)
         self.understands = nn.Linear(width, asked)
@@ -123,7 +128,7 @@ class ReplyHead(Head):
         return self._reply(pooled, tapped.map(lambda value: value[:, -1]))
 
     def _reply(self, pooled: Carry, tapped: Tapped) -> Replied:
-        mean = pooled["mean"] / pooled["weight"].clamp_min(1e-6).repeat_interleave(self.inlet.width // GROUPS, -1)
+        mean = pooled["mean"] / pooled["weight"].clamp_min(1e-6).repeat_interleave(self.width // GROUPS, -1)
         meant = self.means(torch.cat((mean, pooled["most"]), -1))
         looked, shown = self._look(meant, tapped)
         logits = self.answers(torch.cat((meant, shown), -1))
@@ -144,7 +149,7 @@ class ReplyHead(Head):
         heard = in_time(features, places).unflatten(1, lead[1:])
         features = torch.relu(self.hear(heard)) * here
         weight = (_MOST_WEIGHT * torch.tanh(self.weigh(heard) / _MOST_WEIGHT)).exp() * here
-        each = weight.repeat_interleave(self.inlet.width // GROUPS, -1)
+        each = weight.repeat_interleave(self.width // GROUPS, -1)
         sums = {"weight": weight.sum(-2), "mean": (each * features).sum(-2)}
         pooled, last = sums_so_far(sums, features.amax(-2), carry, at_once=features.ndim > 3)
         return pooled, {**last, **of_body}

@@ -21,6 +21,9 @@ class CleanedHead(Head):
     A gain on the sound heard keeps its phases, which the codec here does not. A row of a batch is one episode.
     """
 
+    generates, reads_senses = True, True
+    lighter = (("hidden", 0.25),)
+
     def __init__(self, inlet: Inlet, hidden: int | None = None) -> None:
         super().__init__(inlet)
         mels, hidden = inlet.map_channels[MEL], hidden or max(32, inlet.width)

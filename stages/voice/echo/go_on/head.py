@@ -32,6 +32,9 @@ class GoesOnHead(Head):
     log-mel of these 100 ms.
     """
 
+    generates, reads_senses = True, True
+    lighter = (("hidden", 0.25),)
+
     def __init__(self, inlet: Inlet, hidden: int | None = None) -> None:
         super().__init__(inlet)
         mels, hidden = inlet.map_channels[MEL], hidden or max(32, 2 * inlet.width)

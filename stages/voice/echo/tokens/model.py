@@ -78,6 +78,9 @@ class NextCodeHead(Head):
 
     own: Tensor
 
+    generates, reads_senses = True, True
+    lighter = (("hidden", 0.25),)
+
     def __init__(self, inlet: Inlet, hidden: int | None = None) -> None:
         super().__init__(inlet)
         hidden = hidden or max(32, 2 * inlet.width)
