@@ -10,6 +10,7 @@ from pathlib import Path
 
 from devmind import Agent, RunConfig
 from devmind.agent import AgentConfig
+from devmind.agent.precision import round_to_half
 from devmind.config import load
 from devmind.curriculum.examining import examine_skill
 from devmind.curriculum.journal import Journal
@@ -41,6 +42,7 @@ def raise_agent(stages: tuple[str, ...], config: RunConfig, out: Path, share: fl
 
         for lesson in stage.lessons(context):  # a learner improves the agent, batch by batch
             teach(lesson, max(1, round(share * lesson.steps)), agent, context, journal)
+        round_to_half(agent)  # what is examined is what is stored
 
         for skill in stage.skills:  # in episodes that no lesson shows
             exam = examine_skill(stage, skill, agent, context)

@@ -1,4 +1,6 @@
-"""Lessons in float64 (`precision: 64-true`): the agent, and everything computed with it, in double precision."""
+"""Other precisions than float32: weights rounded to half, as agents are stored, and lessons in float64 (`precision:
+64-true`), where the agent and everything computed with it is in double precision.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 DOUBLE = "64-true"
@@ -37,6 +39,18 @@ VIEWS = {
     "diagonal",
 }
 """Functions that give a tensor itself or a view of it: a copy in float64 would take what is later written into it."""
+
+
+def fits_half(tensor: Tensor) -> bool:
+    """Whether a tensor may be stored in float16: it is of real numbers, and none is too large."""
+    return tensor.is_floating_point() and bool(torch.isfinite(tensor.detach().half()).all())
+
+
+def round_to_half(module: nn.Module) -> None:
+    """Round all that a module stores to the nearest float16, in place and in its own type; what does not fit stays."""
+    for value in module.state_dict().values():
+        if fits_half(value):
+            value.copy_(value.half())
 
 
 class InDouble(TorchFunctionMode):

@@ -8,25 +8,27 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-import torch
+from typing import Any
 
 from devmind import bounds
 from devmind.acting.confidence import read_confidence, seal_confidence
 from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place
+from devmind.agent.precision import fits_half
 from devmind.agent.saving import CHECKSUMS, WEIGHTS, all_tensors, hash_tensors, read_tensors, seal
 from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import write_atomically
 from devmind.checkpointing.lock import lock_folder
 from devmind.config import RunConfig
 from devmind.curriculum.examining import Examined
-from devmind.curriculum.finished import RunResult
+from devmind.curriculum.finished import RunResult, result
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.pinned import same_exams
 from devmind.curriculum.progress import say
 from devmind.curriculum.ranks import ENDS
-from devmind.curriculum.results import added_s
-from devmind.curriculum.run_exams import run_exams
+from devmind.curriculum.results import added_s, commit
+from devmind.curriculum.run_exams import held_before, keep_exams, run_exams
+from devmind.curriculum.stage import Context, Stage
 from devmind.curriculum.start import load_stage, make_context
 from devmind.errors import CheckpointError, ExamError
 from devmind.report import childhood, results
@@ -72,8 +74,8 @@ def save_half(agent: Path, folder: Path) -> Path:
     """
     half = Agent.from_pretrained(agent)
     for value in (*half.parameters(), *half.buffers()):
-        if value.is_floating_point() and torch.isfinite(small := value.detach().half()).all():
-            value.data = small
+        if fits_half(value):
+            value.data = value.detach().half()
     is_saved = (folder / CHECKSUMS).is_file() and hash_tensors(read_tensors(folder)) == hash_tensors(all_tensors(half))
     if not is_saved:
         for name in (VERDICT, CHECKSUMS):  # first, so that a kill leaves nothing that seems whole
@@ -87,15 +89,16 @@ def examine_last(
 ) -> list[Examined]:
     """Examine the agent in half precision in the skills of all stages, except `unretained` ones, and write its verdict.
 
-    After a kill, the same call continues with the remaining exams.
+    Exams that hold already (`_held`) are taken over. After a kill, the same call continues with the remaining exams.
     """
     folder = Path(out) / HALF
-    agent = Agent.from_pretrained(folder)
+    agent, taught = Agent.from_pretrained(folder), [load_stage(name) for name in stages]
     with lock_folder(folder), training_threads(config.threads or threads):
         context = make_context(config, folder, data, ())
+        keep_exams(_held(Path(out), taught, agent, context), agent, context, "half")
         place(agent, pick_device(config.device))
         journal = Journal(folder / "exams.jsonl")
-        examined = run_exams([load_stage(name) for name in stages], agent, context, journal, "half")
+        examined = run_exams(taught, agent, context, journal, "half")
     decisions = [decision for item in examined for decision in item.verdict.decisions if not decision.goal]
     unasked = [item.skill.name for item in examined if not item.verdict.decisions]
     weights = agent.sha256()
@@ -114,6 +117,32 @@ def examine_last(
     seal_confidence(agent, folder, read_confidence(folder, agent), config.exam.episodes_scale)
     write_atomically(folder / VERDICT, saved.model_dump_json(indent=1) + "\n")
     return examined
+
+
+def _held(out: Path, stages: Sequence[Stage], agent: Agent, context: Context) -> list[Examined]:
+    """The exams that runs of `stages` in `out` held of their own agents, as far as they are `agent`'s too.
+
+    They are if the agent has every tensor of the examined one, equal to the bit, every later stage has left all that
+    the exam uses untouched (`find_untouched`), and the exams were held by this version, with the same data.
+    """
+    found: list[Examined] = []
+    last = agent.state_dict()
+    newest: dict[str, Any] = {}
+    for stage in reversed(stages):
+        journal = Journal(out / stage.name / "journal.jsonl")
+        start, finished = journal.last("start"), journal.last("finished")
+        if start is None or finished is None:
+            break
+        newest = newest or start
+        run = result(stage.name, out / stage.name, finished)
+        examined = Agent.from_pretrained(run.agent)
+        same = all(name in last and last[name].equal(value) for name, value in examined.state_dict().items())
+        if not same or start.get("commit") != commit() or not same_exams(start, newest):
+            break
+        found += held_before(run.out, examined, [stage], context)
+        if results.load(run.results).untouched is None:
+            break
+    return found
 
 
 def _megabytes(agent: Path) -> float:

@@ -17,6 +17,7 @@ from devmind.acting.confidence import read_confidence, seal_confidence
 from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
+from devmind.agent.precision import DOUBLE, round_to_half
 from devmind.agent.saving import CHECKSUMS, seal
 from devmind.agent.threads import training_threads
 from devmind.checkpointing.engine import save
@@ -287,6 +288,7 @@ class StageRun:
             )
         for attempt in range(saved["attempt"] if saved else 0, self.config.attempts):
             self._teach(agent, earlier, attempt, saved)
+            self._round(agent)
             saved = None
             outcome = self._examine(agent, retained, attempt)
             passed, _ = outcome.reached(self.stage.name)
@@ -305,6 +307,12 @@ class StageRun:
         if best is not outcome:
             say(f"attempt {best.attempt + 1} is better than the last one, so it is kept")
         return agent, best
+
+    def _round(self, agent: Agent) -> Agent:
+        """Round an agent to half precision, in which it will be stored, so that exams are of just these weights."""
+        if self.config.precision != DOUBLE:
+            round_to_half(agent)
+        return agent
 
     def _teach(self, agent: Agent, earlier: Sequence[Stage], attempt: int, saved: dict[str, Any] | None) -> None:
         lessons = list(self.stage.lessons(self.context))
@@ -392,7 +400,8 @@ class StageRun:
         when = f"attempt {attempt}"
         before, same = self._inherited(earlier), None
         if earlier:
-            given = place(Agent.from_pretrained(self._began_with() or self.out / "start"), self.context.device)
+            begun = self._began_with() or self.out / "start"
+            given = place(self._round(Agent.from_pretrained(begun)), self.context.device)
             same = find_untouched(given, agent, self.stage, earlier, self.context)
             before = before if same else self._before(before, earlier, given)
         if same is None:
@@ -427,7 +436,7 @@ class StageRun:
             return []
         if not same_exams(theirs, start):
             return []
-        return held_before(run, Agent.from_pretrained(folder), earlier, self.context)
+        return held_before(run, self._round(Agent.from_pretrained(folder)), earlier, self.context)
 
     def _finish(self, agent: Agent, outcome: Outcome, moved: float) -> None:
         twin = self._compared(agent, outcome) if self.ablate else None

@@ -112,10 +112,29 @@ def test_last_milestone_is_examined_from_half_precision(raised):
     assert half["gates"] == {"passed": 2, "of": 3}
     assert half["failed"] == ["strict-lit"]
     rounded = Agent.from_pretrained(raised / "half")
-    assert half["agent_sha256"] == rounded.sha256() != whole["agent_sha256"]
-    last = Agent.from_pretrained(raised / "later" / "milestones" / "03-later")
-    for mine, full in zip(rounded.parameters(), last.parameters(), strict=True):
-        assert mine.equal(full.half().float())
+    assert half["agent_sha256"] == rounded.sha256() == whole["agent_sha256"], "it was examined as it is stored"
+    for value in rounded.parameters():
+        assert value.equal(value.half().float())
+
+
+def test_last_exams_repeat_those_alone_of_which_something_may_have_changed(raised):
+    asked = [event["stage"] for event in Journal(raised / "half" / "exams.jsonl").events("exam")]
+    assert asked == ["lamps", "strict"], "the last stage trained what these use, and its own exam was of this agent"
+    own = json.loads((raised / "later/reports/later/results.json").read_text())["skills"]
+    last = json.loads((raised / "half" / "results.json").read_text())["skills"]
+    assert last[2] == own[2]
+
+
+def test_last_exams_of_changed_weights_are_all_held(raised, tmp_path):
+    out = shutil.copytree(raised, tmp_path / "childhood")
+    agent = Agent.from_pretrained(out / "half")
+    next(agent.head("later-lit").parameters()).data += 1.0
+    for name in ("verdict.json", "exams.jsonl"):
+        (out / "half" / name).unlink()
+    agent.save_pretrained(out / "half")
+    runner.examine_childhood(out)
+    asked = [event["stage"] for event in Journal(out / "half" / "exams.jsonl").events("exam")]
+    assert asked == ["lamps", "strict", "later"]
 
 
 def test_tensor_out_of_range_of_half_precision_is_kept(raised, tmp_path):

@@ -74,6 +74,24 @@ def test_untouched_stages_take_no_exam_again_and_keep_their_results(tmp_path: Pa
     assert [row["skill"] for row in results["retention"]] == ["lamps/lamps-lit", "apart/apart-lit"]
 
 
+def test_last_exams_of_untouched_stages_are_those_of_their_own_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)
+    out = tmp_path / "c"
+    runner.Curriculum(["apart"], config(), out).run()
+    assert not list(Journal(out / "half" / "exams.jsonl").events("exam"))
+    last = json.loads((out / "half" / "results.json").read_text())["skills"]
+    own = [
+        json.loads((out / name / "reports" / name / "results.json").read_text())["skills"]
+        for name in STAGES
+        if name != "last"
+    ]
+    assert last == [own[0][0], own[1][1]]
+    verdict = json.loads((out / "half" / "verdict.json").read_text())
+    assert verdict["gates"] == {"passed": 2, "of": 2}
+
+
 def test_untouched_stages_without_known_results_take_no_exam_either(tmp_path: Path) -> None:
     first = runner.run_stage("lamps", config(), out=tmp_path / "lamps")
     second = runner.run_stage("apart", config(seed=1), out=tmp_path / "apart", agent=first.agent)
