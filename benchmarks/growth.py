@@ -54,7 +54,8 @@ class Net(nn.Module):
         said = self.past(f)
         if self.out is not None:
             h = functional.silu(self.into[0](f))
-            said = said + self.out(h if len(self.into) == 1 else h * self.into[1](f))
+            self.h = h if len(self.into) == 1 else h * self.into[1](f)
+            said = said + self.out(self.h)
         if self.layer.groups:
             self.blocks = self.pool.values.index_select(0, self.layer.places()).requires_grad_()
             said = said + growth.forward(self.layer, self.blocks, f)
@@ -75,10 +76,10 @@ Plan = Callable[[Net, int], Evolution | None]
 def teach(
     net: Net, batch: Callable[[int], tuple[Tensor, Tensor]], steps: int, rate: float, plan: Plan, every: int
 ) -> dict[str, float]:
-    """CPU seconds and GFLOPs of a lesson, the largest jump of the loss at an evolution, and the share of the gradient
-    that newborn neurons had (a weight's, root mean square, beside that of the net's other neurons)."""
+    """CPU seconds and GFLOPs of a lesson, the largest jump of the loss at an evolution, and what newborn neurons had
+    beside the net's own: gradient (a weight's, root mean square) and activity (mean |activation|)."""
     optimizer = torch.optim.AdamW(net.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.01, foreach=True)
-    begun, flops, jump, shares = time.process_time(), 0.0, 0.0, list[float]()
+    begun, flops, jump, shares = time.process_time(), 0.0, 0.0, list[tuple[float, float]]()
     for step in range(steps):
         factor = min(1.0, (step + 1) / 20) * min(1.0, (steps - step) / (0.7 * steps))
         for group in optimizer.param_groups:
@@ -95,7 +96,9 @@ def teach(
             gradient, young = net.blocks.grad, net.layer.recent
             if young and net.out is not None:
                 mine = gradient[net.layer.into.numel() :].view(net.layer.groups, -1)[-young:].square().mean()
-                shares.append(float((mine / net.out.weight.grad.square().mean()).sqrt()))
+                active = growth.activity(net.layer, net.blocks.detach(), net.seen[:64].detach())[-young:].mean()
+                share = (mine / net.out.weight.grad.square().mean()).sqrt()
+                shares.append((float(share), float(active / net.h.detach()[:64].abs().mean())))
             left = every - step % every if len(net.layer.fading) + net.layer.fading_into.numel() else 0
             growth.apply(net.pool, net.layer, gradient, rate * factor, young=every, decay=0.01, left=left)
         optimizer.step()
@@ -114,7 +117,8 @@ def teach(
         "s": time.process_time() - begun,
         "gflop": flops / 1e9,
         "jump": jump,
-        "share": median(shares) if shares else 0.0,
+        "share": median(share for share, _ in shares) if shares else 0.0,
+        "active": median(active for _, active in shares) if shares else 0.0,
     }
 
 
@@ -183,21 +187,20 @@ def pictures(x: Tensor, y: Tensor, seed: int, scale: float) -> tuple[dict[str, d
     """Share right of a fifth of the pictures: a dense layer, and one that is pruned and regrown, which is given too."""
     cut = len(x) * 4 // 5
     steps, every, found = int(500 * scale), max(2, int(20 * scale)), dict[str, dict[str, float]]()
-    ends = Evolution(reads=PIXELS // GROUP, writes=HIDDEN // GROUP)
+    full, least = (PIXELS // GROUP, HIDDEN // GROUP), (4, 1)
 
     def plan(net: Net, step: int) -> Evolution | None:
         if step == 0:
-            return Evolution(births=1024 // GROUP, reads=ends.reads, writes=ends.writes, scale=0.3)
-        if (step + 1) % every or step > 0.7 * steps:
+            return Evolution(births=1024 // GROUP, reads=full[0], writes=full[1], scale=0.3)
+        if (step + 1) % every or step > 0.4 * steps:
             return None
-        layer = net.layer  # without what this evolution frees
-        reads = layer.sources.shape[1] - layer.fading_into.shape[1] + layer.regrows[0]
-        writes = layer.targets.shape[1] - layer.fading_out.shape[1]
-        if step + every > 0.7 * steps:
-            return ends  # what fades is freed, and nothing fades any more
-        left = max(1, int(0.5 * steps - step) // every)
-        prunes = (-(-max(0, reads - 4) // left), -(-max(0, writes - 1) // left))
-        return Evolution(prunes=prunes, regrows=(2, 0))
+        layer, left = net.layer, max(0.0, 1 - (step + 1) / (0.3 * steps)) ** 3  # Zhu & Gupta's schedule
+        there = (
+            layer.sources.shape[1] - layer.fading_into.shape[1],
+            layer.targets.shape[1] - layer.fading_out.shape[1],
+        )
+        wanted = [least[at] + round((full[at] - least[at]) * left) for at in (0, 1)]
+        return Evolution(prunes=(max(0, there[0] - wanted[0]), max(0, there[1] - wanted[1])))
 
     for name, neurons, how in (("dense", 1024, never), ("80 % of the blocks gone", 0, plan)):
         torch.manual_seed(seed)
@@ -259,13 +262,13 @@ def main() -> None:
             rows.setdefault(name, []).append(values)
     print(f"{torch.backends.cpu.get_cpu_capability()}, one thread, {given.seeds} seeds; the first four rows: nats a")
     print("character held out; the last two: share right.\n")
-    print("| way | result by seed | mean | GFLOP | CPU s | largest jump of the loss | gradient share of the newborn |")
+    print("| way | result by seed | mean | GFLOP | CPU s | largest jump | gradient, activity of the newborn |")
     print("|---|---|---|---|---|---|---|")
     for name, each in rows.items():
-        mean = {key: sum(one[key] for one in each) / len(each) for key in ("result", "gflop", "s", "share")}
+        mean = {key: sum(one[key] for one in each) / len(each) for key in ("result", "gflop", "s", "share", "active")}
         results = ", ".join(f"{one['result']:.3f}" for one in each)
         print(f"| {name} | {results} | {mean['result']:.3f} | {mean['gflop']:.0f} | {mean['s']:.1f} ", end="")
-        print(f"| {max(one['jump'] for one in each):.1e} | {mean['share']:.2f} |")
+        print(f"| {max(one['jump'] for one in each):.1e} | {mean['share']:.2f}, {mean['active']:.2f} |")
     pool, layer = nets[0].pool, nets[0].layer
     most, before = layer.groups * (layer.inputs + layer.outputs), len(pool.values) * pool.block_bytes
     print(f"\nBlocks alive {layer.blocks:,} of {most:,}; fragmentation of the pool {pool.fragmentation():.3f};")

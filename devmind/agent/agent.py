@@ -489,8 +489,18 @@ class Agent(EncoderHolder, PreTrainedModel):
             rows = linear.weight.T if linear is mlp.down_proj else linear.weight
             rows[before:] = new
 
+    @torch.no_grad()
+    def keep_neurons(self, layer: int, alive: Tensor) -> None:
+        """Free all neurons of a trunk layer's MLP but `alive`, int64; optimizers keep its parameters, now smaller."""
+        mlp = self.trunk.decoder.layers[layer].mlp
+        for linear, dim in ((mlp.gate_proj, 0), (mlp.up_proj, 0), (mlp.down_proj, 1)):
+            linear.weight.grad = None
+            linear.weight.data = linear.weight.data.index_select(dim, alive)
+            linear.out_features, linear.in_features = linear.weight.shape
+        self.config.neurons = self.neurons()
+
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Load a state of this agent, also one from before or after neurons were born in its trunk."""
+        """Load a state of this agent, also one from before or after neurons were born or died in its trunk."""
         for layer, neurons in enumerate(self.neurons()):
             saved = state_dict.get(f"trunk.decoder.layers.{layer}.mlp.down_proj.weight")
             if saved is not None and saved.shape[1] != neurons:

@@ -232,13 +232,13 @@ def _load_kernels() -> Any:
     return growth_kernel
 
 
-def kernels_for(device: torch.device, dtype: torch.dtype, *sides: int) -> Any:
+def kernels_for(like: Tensor, *sides: int) -> Any:
     """The module of Triton kernels where they run products of blocks of these sides; None: torch does.
 
     They run on GPUs of CUDA and ROCm, and by Triton's interpreter (TRITON_INTERPRET=1) on any device.
     """
-    fits = dtype in FLOATS and all(side in SIDES for side in sides)
-    runs = device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
+    fits = like.dtype in FLOATS and all(side in SIDES for side in sides)
+    runs = like.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"
     return _load_kernels() if fits and runs else None
 
 
@@ -254,7 +254,7 @@ def gather_matmul(x: Tensor, weights: Tensor, sources: Tensor) -> Tensor:
     Returns [G, A, N]. The work is that of the blocks that are there.
     """
     (groups, rows, depth), (_, size, columns) = weights.shape, x.shape
-    if groups * depth * columns and (kernels := kernels_for(x.device, x.dtype, rows, size)):
+    if groups * depth * columns and (kernels := kernels_for(x, rows, size)):
         return kernels.gather_matmul(x, weights, sources)
     found = x.new_empty(groups, rows, columns)
     for some in _bundles(groups, x):
@@ -272,7 +272,7 @@ def scatter_matmul(h: Tensor, weights: Tensor, targets: Tensor, outputs: int) ->
     """
     (groups, writes), columns = targets.shape, h.shape[2]
     size = weights.shape[1] // max(writes, 1)
-    if groups * writes * columns and (kernels := kernels_for(h.device, h.dtype, size, h.shape[1])):
+    if groups * writes * columns and (kernels := kernels_for(h, size, h.shape[1])):
         return kernels.scatter_matmul(h, weights, targets, outputs)
     found = h.new_zeros(outputs, size, columns)
     for some in _bundles(groups, h):
@@ -285,7 +285,7 @@ def scatter_matmul(h: Tensor, weights: Tensor, targets: Tensor, outputs: int) ->
 def gather_outer(d: Tensor, x: Tensor, sources: Tensor) -> Tensor:
     """The gradient [G, A, K g] of `gather_matmul`'s weights from that of its result, d [G, A, N]."""
     (groups, reads), (_, size, columns) = sources.shape, x.shape
-    if groups * reads * columns and (kernels := kernels_for(x.device, x.dtype, d.shape[1], size)):
+    if groups * reads * columns and (kernels := kernels_for(x, d.shape[1], size)):
         return kernels.gather_outer(d, x, sources)
     found = d.new_empty(groups, d.shape[1], reads * size)
     for some in _bundles(groups, x):
@@ -367,6 +367,14 @@ def forward(layer: Layer, blocks: Tensor, x: Tensor) -> Tensor:
     return scatter_matmul(h, out, layer.targets, layer.outputs).view(-1, len(x)).T
 
 
+@torch.no_grad()
+def activity(layer: Layer, blocks: Tensor, x: Tensor) -> Tensor:
+    """Mean |activation| of the neurons of each group, [G], on x [N, inputs g]."""
+    columns = x.T.reshape(layer.inputs, -1, len(x))
+    pre = gather_matmul(columns, weights_of(layer, blocks)[0], layer.sources)
+    return activate(pre, layer.into.shape[1]).abs().mean((1, 2))
+
+
 @dataclass
 class Probe:
     """What an evolution needs to know: the gradient of a dense bypass, [outputs g, inputs g], and the norms of the
@@ -423,7 +431,9 @@ def apply(
     saved = torch.linalg.vecdot(pool.values.index_select(0, places[count:]).flatten(1), gradient[count:].flatten(1))
     layer.useful = layer.useful.lerp(saved.view(layer.out.shape).nan_to_num(0, 0, 0).sum(1).abs(), 0.1)
     fine = gradient.flatten(1).sum(1).isfinite()
-    rates = torch.where(pool.age.index_select(0, places) < young, rate * young_rate, rate)
+    rates = torch.full((len(places),), rate * layer.inputs / max(layer.sources.shape[1], 1), device=places.device)
+    rates[count:] = rate * layer.outputs / max(layer.targets.shape[1], 1)
+    rates = torch.where(pool.age.index_select(0, places) < young, rates * young_rate, rates)
     pool.age.index_add_(0, places, fine.to(pool.age.dtype))
     step = _step_fused if gradient.device.type == "cpu" else _step
     step(pool, places, gradient, fine, rates, decay, betas)

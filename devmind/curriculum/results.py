@@ -213,11 +213,15 @@ def measure_retention(before: Sequence[Examined], after: Sequence[Examined], res
 
 
 def trunk_moved(before: dict[str, torch.Tensor], agent: Agent) -> float:
-    """Relative distance of the trunk's weights from those that the stage began with, without neurons born since."""
+    """Relative distance of the trunk's weights from those that the stage began with, without neurons born since.
+
+    Where some have died, those behind them moved up, and it is too large.
+    """
     after = {name: value for name, value in agent.trunk.state_dict().items() if value.is_floating_point()}
-    both = [
-        (value[tuple(map(slice, before[name].shape))], before[name]) for name, value in after.items() if name in before
-    ]
+    both = []
+    for name in after.keys() & before.keys():
+        there = tuple(map(slice, map(min, after[name].shape, before[name].shape)))
+        both.append((after[name][there], before[name][there]))
     moved = sum(float((value - old).square().sum()) for value, old in both)
     size = sum(float(value.square().sum()) for value in before.values() if value.is_floating_point())
     return (moved / max(size, 1e-12)) ** 0.5

@@ -228,9 +228,9 @@ class GradientLearner(Learner):
         """One optimizer step with the present gradients, clipped as in `descend`."""
         optimizer, growth = self.optimizer, self.growth
         nn.utils.clip_grad_norm_([*self._clipped, *(growth.leaves() if growth else ())], 1.0, foreach=True)
-        if growth:
-            growth.update(optimizer.param_groups[0]["lr"] / optimizer.param_groups[0]["rate"])
         optimizer.step()
+        if growth:
+            growth.update(optimizer.param_groups[0]["lr"] / optimizer.param_groups[0]["rate"], optimizer)
 
     def begin(self, step: int) -> None:
         """Prepare for training, and for growth if the lesson grows."""
@@ -320,8 +320,9 @@ GROW: Mapping[str, Any] = {
     "grow_synapses": 1.0,
     "grow_regrow": 0.0,
     "grow_rate": 1.0,
+    "grow_own_deaths": 0,
 }
-"""Options of every lesson by `gradient_lesson` (`devmind.learners.growth.Options`); grow 0: nothing grows."""
+"""Options of every lesson by `gradient_lesson` (`devmind.learners.growth.Options`); by default nothing grows."""
 
 
 def grow(learner: GradientLearner, options: Mapping[str, Any]) -> None:
@@ -330,7 +331,7 @@ def grow(learner: GradientLearner, options: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: it trains none, or they cannot grow.
     """
-    if not options["grow"]:
+    if not (options["grow"] or options["grow_own_deaths"]):
         return
     from devmind.learners.growth import Growth, Options
 

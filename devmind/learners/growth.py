@@ -5,6 +5,9 @@ synapses lie in one pool (`devmind.algorithms.growth`), with moments and a rate 
 to what the layer's own neurons say. The agent's state always shows them as further rows of the layer's matrices, with
 zeros where a synapse is dead, and at the end of the lesson they become these rows. So an agent that has grown is like
 any other, at any time, and a lesson that was killed goes on with its pool from the learner's state.
+
+The layers' own neurons can die too, by the same measure: the least useful fade to zero until the next evolution, and
+then the matrices and the optimizer's moments become smaller.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ EVOLUTIONS = 16
 """Evolutions of a lesson, if `grow_every` is not given."""
 BORN_UNTIL, UNTIL = 0.5, 0.75
 """Shares of the lesson after which no more groups are added to the largest number, and after which nothing evolves."""
+PROBED = 64
+"""Rows of which the activity of newborn neurons is measured."""
 KINDS = 2
 """Incoming blocks of a gated neuron for each group that it reads: of its gate and of its value."""
 
@@ -38,10 +43,11 @@ class Options:
     """What a lesson's options say (`devmind.learners.gradient.GROW`), in their order.
 
     Args:
-        groups: the most groups of `size` neurons that each layer gains; every: steps between evolutions, 0: the lesson
-            has EVOLUTIONS; deaths: groups that die at each; synapses: the share of its blocks that a group is pruned
-            to; regrow: the share of them that is dropped and regrown at each; rate: a new block's rate until the next
-            evolution, as a share of the lesson's.
+        groups: the most groups of `size` neurons that each layer gains, 0: none; every: steps between evolutions, 0:
+            the lesson has EVOLUTIONS; deaths: groups that die at each; synapses: the share of its blocks that a group
+            is pruned to; regrow: the share of them that is dropped and regrown at each; rate: a new block's rate until
+            the next evolution, as a share of the lesson's; own_deaths: neurons of each layer's own that die at each,
+            as long as `size` of them stay.
     """
 
     groups: int
@@ -51,6 +57,7 @@ class Options:
     synapses: float
     regrow: float
     rate: float
+    own_deaths: int
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Options:
@@ -60,13 +67,22 @@ class Options:
             ConfigError: one is out of its range.
         """
         made = cls(*said.values())
-        whole = made.groups > 0 and made.size > 0 and made.every >= 0 and made.deaths >= 0
+        whole = min(made.groups, made.every, made.deaths, made.own_deaths) >= 0 and made.size > 0
         if not (whole and 0 < made.synapses <= 1 and 0 <= made.regrow < 1 and made.rate > 0):
             raise ConfigError(
-                "A lesson grows by grow >= 1 groups of grow_size >= 1 neurons, grow_every and grow_deaths >= 0, "
-                f"grow_synapses in (0, 1], grow_regrow in [0, 1) and grow_rate > 0; got {dict(said)}."
+                "A lesson grows by grow >= 0 groups of grow_size >= 1 neurons, grow_every, grow_deaths and "
+                "grow_own_deaths >= 0, grow_synapses in (0, 1], grow_regrow in [0, 1) and grow_rate > 0; "
+                f"got {dict(said)}."
             )
         return made
+
+
+@dataclass
+class Own:
+    """A layer's own neurons: how `useful` each is, [n], as `growth.Layer` has it, and which are `fading`, int64 [F]."""
+
+    useful: Tensor
+    fading: Tensor
 
 
 class Growth:
@@ -95,9 +111,11 @@ class Growth:
         self.step, self.steps, self.every, self.freed_bytes = 0, 0, 1, 0
         self.mlps: list[Any] = []
         self.layers: list[Layer] = []
+        self.own: list[Own] = []
         self._hooks: list[Any] = []
         self._leaves: dict[int, Tensor] = {}
         self._seen: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        self._active: dict[int, Tensor] = {}
         self.scalars: dict[str, Tensor | float] = {}
         check_growable(agent, options, layers)
 
@@ -105,6 +123,11 @@ class Growth:
     def is_due(self) -> bool:
         """Whether the layers evolve at the end of this update."""
         return (self.step + 1) % self.every == 0 and self.step < UNTIL * self.steps
+
+    @property
+    def _left(self) -> int:
+        """Updates until the next evolution, this one included; 0: there is none."""
+        return self.every - self.step % self.every if self.step < UNTIL * self.steps else 0
 
     def begin(self, steps: int) -> None:
         """Put empty layers and a pool beside the MLPs, for a lesson of `steps` updates."""
@@ -115,6 +138,9 @@ class Growth:
         like = self.mlps[0].gate_proj.weight.detach()
         width = like.shape[1] // options.size
         self.layers = [Layer.empty(width, width, KINDS, like) for _ in self.mlps]
+        self.own = [
+            Own(like.new_zeros(base), torch.zeros(0, dtype=torch.int64, device=like.device)) for base in self.base
+        ]
         # Every group may have all of its blocks, and those that fade still have theirs.
         groups = options.groups + options.deaths
         self.pool = Pool.empty(len(self.layers) * groups * (KINDS + 1) * width, options.size, like)
@@ -139,7 +165,9 @@ class Growth:
             layer, flat = self.layers[at], given[0].flatten(0, -2).to(self.pool.values.dtype)
             if layer.groups:
                 said = said + growth.forward(layer, self._leaf(at), flat).view(said.shape).to(said.dtype)
-            if self.is_due and said.requires_grad:
+            if layer.recent and said.requires_grad and at not in self._active:
+                self._active[at] = self._activity(at, flat[:PROBED].detach())
+            if self.options.groups and self.is_due and said.requires_grad:
                 seen, kept = self._seen.setdefault(at, []), flat.detach()
                 said.register_hook(lambda d: seen.append((kept, d.flatten(0, -2).to(kept.dtype))))
             return said
@@ -161,10 +189,11 @@ class Growth:
         (gate, up), down = growth.dense_of(layer, self.pool.values[layer.places()])
         return gate, up, down
 
-    def update(self, factor: float) -> None:
+    def update(self, factor: float, optimizer: torch.optim.Optimizer) -> None:
         """One step of all blocks with the gradients of this update, at `factor` times the rate; then evolve if due.
 
-        Births and deaths are decided on the device, from counts that the host knows.
+        Births and deaths are decided on the device, from counts that the host knows. `optimizer` has stepped the
+        layers' own neurons; the moments of those that die are taken from it.
         """
         self._measure()
         for at, layer in enumerate(self.layers):
@@ -179,14 +208,17 @@ class Growth:
                 young=self.every,
                 young_rate=self.options.rate,
                 decay=self.weight_decay,
-                left=self.every - self.step % self.every if self.step < UNTIL * self.steps else 0,
+                left=self._left,
             )
+        for at in range(len(self.mlps) if self.options.own_deaths else 0):
+            self._thin(at, optimizer)
         if self.is_due:
             for at, layer in enumerate(self.layers):
                 self._evolve(at, layer)
             self._note_width()
         self._leaves.clear()
         self._seen.clear()
+        self._active.clear()
         self.step += 1
         self.scalars |= {
             "growth/neurons": float(sum(self.base) + self.options.size * sum(layer.groups for layer in self.layers)),
@@ -198,7 +230,7 @@ class Growth:
 
     def _evolve(self, at: int, layer: Layer) -> None:
         pairs = self._seen.get(at)
-        if not pairs:  # the update was a rehearsal that does not pass the layer, so nothing is known
+        if not pairs:  # none is born, or the update was a rehearsal that does not pass the layer
             return
         x, d = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
         probe = growth.gradients(layer, self.pool.values[layer.places()], x, d)[2]
@@ -208,6 +240,42 @@ class Growth:
         growth.evolve(layer, self.pool, probe, plan, generator)
         made = plan.births * layer.blocks // max(layer.groups, 1)
         self.freed_bytes += max(0, before + made - self.pool.used) * self.pool.block_bytes
+
+    @torch.no_grad()
+    def _thin(self, at: int, optimizer: torch.optim.Optimizer) -> None:
+        """Let the layer's own neurons that were chosen fade; if due, free them and choose the next ones."""
+        own, mlp, left = self.own[at], self.mlps[at], self._left
+        down = mlp.down_proj.weight
+        if down.grad is not None:
+            saved = (down * down.grad).nan_to_num(0, 0, 0).sum(0).abs()
+            own.useful = own.useful.lerp(saved.to(own.useful), 0.1)
+        if left:
+            down.index_copy_(1, own.fading, down.index_select(1, own.fading) * ((left - 1) / left))
+        if not self.is_due:
+            return
+        alive = torch.zeros_like(own.useful).index_fill_(0, own.fading, 1).argsort(stable=True)
+        alive = alive[: self.base[at] - len(own.fading)]
+        if len(own.fading):
+            before = sum(kept.nbytes for kept in self._memory(at, optimizer))
+            for name in NAMES:
+                weight, dim = getattr(mlp, name).weight, int(name == "down_proj")
+                moments = optimizer.state[weight]
+                for key, kept in moments.items():
+                    if isinstance(kept, Tensor) and kept.shape == weight.shape:
+                        moments[key] = kept.index_select(dim, alive)
+            self.agent.keep_neurons(self.numbers[at], alive)
+            self.base[at] = len(alive)
+            self.freed_bytes += before - sum(kept.nbytes for kept in self._memory(at, optimizer))
+        last = self.step + self.every >= UNTIL * self.steps
+        deaths = 0 if last else max(0, min(self.options.own_deaths, len(alive) - self.options.size))
+        own.useful = own.useful[alive]
+        own.fading = own.useful.topk(deaths, largest=False).indices
+
+    def _memory(self, at: int, optimizer: torch.optim.Optimizer) -> list[Tensor]:
+        """The layer's own weights with what the optimizer keeps for them."""
+        weights = [getattr(self.mlps[at], name).weight for name in NAMES]
+        kept = [value for weight in weights for value in optimizer.state[weight].values()]
+        return [*weights, *(value for value in kept if isinstance(value, Tensor))]
 
     def _plan(self, layer: Layer) -> Evolution:
         """What this evolution does, from counts that the host knows."""
@@ -237,8 +305,22 @@ class Growth:
         self.agent.config.neurons = widths
 
     @torch.no_grad()
+    def _activity(self, at: int, x: Tensor) -> Tensor:
+        """How active the neurons of the last born groups are, mean |activation|, beside all others; x [N, D]."""
+        layer, mlp = self.layers[at], self.mlps[at]
+        each = growth.activity(layer, self._leaf(at), x)
+        gate, up = (nn.functional.linear(x, part.weight.to(x.dtype)) for part in (mlp.gate_proj, mlp.up_proj))
+        own = (nn.functional.silu(gate) * up).abs().mean()
+        older, young = each.split((layer.groups - layer.recent, layer.recent))
+        total = own * self.base[at] + older.sum() * self.options.size
+        return young.mean() * (self.base[at] + len(older) * self.options.size) / total.clamp_min(1e-30)
+
+    @torch.no_grad()
     def _measure(self) -> None:
-        """How strong the gradients of the last born groups' synapses are, beside those of all other neurons."""
+        """How strong the gradients of the last born groups' synapses are, beside those of all other neurons, and how
+        active these groups are."""
+        if self._active:
+            self.scalars["growth/newborn_activity"] = torch.stack([*self._active.values()]).mean()
         young, old = [], []
         for at, (layer, mlp) in enumerate(zip(self.layers, self.mlps, strict=True)):
             gradient = None if at not in self._leaves else self._leaves[at].grad
@@ -288,6 +370,7 @@ class Growth:
             "passed_over": self.passed_over,
             "pool": self.pool.state(),
             "layers": [dict(vars(layer)) for layer in self.layers],
+            "own": [dict(vars(own)) for own in self.own],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -301,6 +384,7 @@ class Growth:
         self.passed_over = placed(state["passed_over"])
         self.pool = Pool(**{name: placed(value) for name, value in state["pool"].items()})
         self.layers = [Layer(**{name: placed(value) for name, value in one.items()}) for one in state["layers"]]
+        self.own = [Own(**{name: placed(value) for name, value in one.items()}) for one in state["own"]]
         for number, base in zip(self.numbers, self.base, strict=True):
             self.agent.set_neurons(number, base)
         self._note_width()

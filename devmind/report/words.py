@@ -16,6 +16,7 @@ TERMS = {
     "neurons": ("neurons alive", "neurons"),
     "synapses": ("synapses alive", "synapses"),
     "newborn gradient": ("gradient of newborn neurons, as a share of that of the others", "share"),
+    "newborn activity": ("activity of newborn neurons, as a share of that of the others", "share"),
     "freed mb": ("memory freed by deaths", "MB"),
 }
 """By name of a logged number that is a term of the field: its title for readers, and its unit."""

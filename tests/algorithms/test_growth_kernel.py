@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +22,6 @@ from devmind.algorithms import growth
 from devmind.algorithms.growth import Evolution, Layer, Pool
 
 KERNEL = "devmind.algorithms.growth_kernel"
-CPU, CARD = torch.device("cpu"), torch.device("cuda")
 
 
 def forget() -> None:
@@ -74,7 +73,7 @@ def test_kernels_agree_with_torch(size: int, kinds: int, columns: int, monkeypat
     with monkeypatch.context() as on_torch:
         on_torch.delenv("TRITON_INTERPRET")
         wanted = [operator(*given) for operator, given in calls]
-    assert growth.kernels_for(CPU, torch.float32, size) is not None
+    assert growth.kernels_for(torch.zeros(0), size) is not None
     for (operator, given), truth in zip(calls, wanted, strict=True):
         torch.testing.assert_close(operator(*given), truth, atol=3e-6 * float(truth.abs().max()), rtol=0)
         if columns == 1:
@@ -135,13 +134,14 @@ def test_kernels_are_taken_on_cards_for_blocks_that_they_fit(monkeypatch: pytest
     fake.gather_matmul = lambda x, weights, sources: taken.append("gather") or x.new_ones(7, 32, 9)
     monkeypatch.setitem(sys.modules, KERNEL, fake)
     monkeypatch.setitem(vars(algorithms), "growth_kernel", fake)
+    card: Any = SimpleNamespace(is_cuda=True, dtype=torch.float32)  # of ROCm too
     for side in (16, 32, 64):
-        assert growth.kernels_for(CARD, torch.float32, side, 32) is fake
-    assert growth.kernels_for(CARD, torch.float32, 16, 48) is None
-    assert growth.kernels_for(CARD, torch.float32, 8) is None
-    assert growth.kernels_for(CARD, torch.float64, 16) is None
-    assert growth.kernels_for(CPU, torch.float32, 16) is None
-    assert growth.kernels_for(torch.device("mps"), torch.float32, 16) is None
+        assert growth.kernels_for(card, side, 32) is fake
+    assert growth.kernels_for(card, 16, 48) is None
+    assert growth.kernels_for(card, 8) is None
+    assert growth.kernels_for(SimpleNamespace(is_cuda=True, dtype=torch.float64), 16) is None  # type: ignore[arg-type]
+    for device in ("cpu", "meta"):
+        assert growth.kernels_for(torch.zeros(0, device=device), 16) is None
     gather, given = calls[0]
     plain = gather(*given)
     assert not taken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from devmind.seeding import numpy_rng
 from devmind.testing import check_learner, tiny_context
 
 GROW = {"grow": 4, "grow_size": 8, "grow_every": 2, "grow_deaths": 1, "grow_synapses": 0.5, "grow_rate": 2.0}
+THIN = {"grow": 0, "grow_deaths": 0, "grow_every": 3, "grow_own_deaths": 6}
+"""Nothing is born, and the trunk's own neurons die."""
 
 
 def make_agent() -> Agent:
@@ -76,9 +79,72 @@ def answers(agent: Agent) -> Tensor:
         return agent(batch(99, 32), ["choose"])["choose"].logits
 
 
-def test_a_lesson_that_grows_keeps_the_laws_of_a_learner(tmp_path: Path) -> None:
-    lesson, context = lesson_in(tmp_path)
+@pytest.mark.parametrize("options", [{}, {"grow_own_deaths": 5}])
+def test_a_lesson_that_grows_keeps_the_laws_of_a_learner(options: Any, tmp_path: Path) -> None:
+    lesson, context = lesson_in(tmp_path, **options)
     check_learner(lesson, make_agent(), context, steps=9)
+
+
+@pytest.mark.parametrize("options", [THIN, {"grow_own_deaths": 6, "grow_every": 3}])
+def test_own_neurons_die_without_a_jump_and_a_stopped_lesson_goes_on_to_the_bit(options: Any, tmp_path: Path) -> None:
+    agent, jumps = make_agent(), list[float]()
+    nn.init.normal_(agent.trunk.decoder.layers[0].mlp.down_proj.weight, std=0.3)
+    first = deepcopy(agent)
+    learner, mlp, keep = learner_of(agent, tmp_path, **options), agent.trunk.decoder.layers[0].mlp, agent.keep_neurons
+    weight, born, stopped = mlp.down_proj.weight, agent.neurons()[0], []
+
+    def bury(layer: int, alive: Tensor) -> None:
+        before = answers(agent)
+        keep(layer, alive)
+        jumps.append(float((answers(agent) - before).abs().max()))
+
+    agent.keep_neurons = bury  # type: ignore[method-assign]
+    for step in range(12):
+        learner.update(batch(step, 16), step)
+        stopped.append(deepcopy((agent.config, agent.state_dict(), learner.state_dict())))
+    # They are chosen in the first of three evolutions, and die in the second and in the third.
+    assert len(jumps) == 2
+    assert max(jumps) < 1e-6
+    growth = learner.growth
+    assert growth is not None
+    assert growth.base == [born - 12]
+    assert mlp.down_proj.weight is weight
+    assert weight.shape == learner.optimizer.state[weight]["exp_avg"].shape == (16, born - 12)
+    if options is THIN:
+        assert agent.neurons() == [born - 12]
+        assert growth.freed_bytes == 3 * 12 * 3 * 16 * 4  # weights and two moments of three matrices
+    for at in (3, 5, 7):  # in the middle of fading, behind a death, and between two
+        config, weights, state = deepcopy(stopped[at])
+        other = deepcopy(first)
+        other.load_state_dict(weights)
+        again = learner_of(other, tmp_path, **options)
+        again.load_state_dict(state)
+        assert other.config.neurons == config.neurons
+        for step in range(at + 1, 12):
+            again.update(batch(step, 16), step)
+        for name, value in agent.state_dict().items():
+            assert torch.equal(other.state_dict()[name], value), (at, name)
+
+
+def test_agent_with_fewer_neurons_is_smaller_loads_and_answers_the_same(tmp_path: Path) -> None:
+    agent = make_agent()
+    down = agent.trunk.decoder.layers[0].mlp.down_proj
+    nn.init.normal_(down.weight)
+    down.weight.data[:, 3:9] = 0
+    before, numbers, alive = answers(agent), agent.config.neurons, [0, 1, 2, *range(9, agent.neurons()[0])]
+    count = sum(parameter.numel() for parameter in agent.parameters())
+    agent.keep_neurons(0, torch.tensor(alive))
+    assert not numbers
+    assert agent.config.neurons == agent.neurons() == [len(alive)]
+    assert count - sum(parameter.numel() for parameter in agent.parameters()) == 3 * 6 * 16
+    torch.testing.assert_close(answers(agent), before, atol=1e-5, rtol=0)
+    agent.save_pretrained(tmp_path)
+    loaded = Agent.from_pretrained(tmp_path)
+    assert loaded.neurons() == [len(alive)]
+    assert torch.equal(answers(loaded), answers(agent))
+    other = make_agent()
+    other.load_state_dict(agent.state_dict())
+    assert torch.equal(answers(other), answers(agent))
 
 
 def test_an_agent_that_grows_can_be_saved_and_loaded_at_any_time(tmp_path: Path) -> None:
@@ -103,6 +169,7 @@ def test_an_agent_that_grows_can_be_saved_and_loaded_at_any_time(tmp_path: Path)
     other.load_state_dict(agent.state_dict())
     assert torch.equal(answers(other), answers(agent))
     assert learner.growth.scalars["growth/newborn_gradient"] > 0
+    assert 0 < learner.growth.scalars["growth/newborn_activity"] < 10
 
 
 def test_agent_that_gains_neurons_and_layers_answers_as_before(tmp_path: Path) -> None:
@@ -163,7 +230,7 @@ def test_gradients_that_are_not_finite_are_told_in_the_end(tmp_path: Path) -> No
     assert growth is not None
     values = growth.pool.values.clone()
     growth._leaf(0).grad = torch.full_like(growth._leaf(0), torch.nan)
-    growth.update(1.0)
+    growth.update(1.0, learner.optimizer)
     # What fades goes on fading.
     assert torch.isfinite(growth.pool.values).all()
     assert torch.equal(growth.pool.values == 0, values == 0)
