@@ -28,17 +28,35 @@ HEADROOM = 4.0
 
 
 def reaching(agent: Agent, head: str, batch: Any, layer: str = "") -> Tensor:
-    """What reaches a linear layer of a head, by default its last one, when the head answers, [..., F]."""
-    met: list[Tensor] = []
+    """What reaches a linear layer of a head, by default its last one, when the head answers, [..., F].
+
+    Raises:
+        ConfigError: no layer is named, and the head's answer is not what its last one says.
+    """
+    met: list[tuple[Tensor, Tensor]] = []
     module = agent.head(head)
-    handle = module.get_submodule(layer or last_linear(module)).register_forward_hook(
-        lambda module, given, answer: met.append(given[0])
+    name = layer or last_linear(module)
+    handle = module.get_submodule(name).register_forward_hook(
+        lambda module, given, answer: met.append((given[0], answer))
     )
     try:
-        agent(batch, [head])
+        output: Any = agent(batch, [head])[head]
     finally:
         handle.remove()
-    return met[0]
+    if not layer and not (len(met) == 1 and _says(output, met[0][1])):
+        raise ConfigError(
+            f"The head '{head}' does not answer by its last linear layer, '{name}', alone, so what solves this layer "
+            "would not solve the head; name another `layer`, give `features`, or teach it by gradient."
+        )
+    return met[0][0]
+
+
+def _says(output: Any, numbers: Tensor) -> bool:
+    """Whether an answer is made of these numbers and no others."""
+    try:
+        return torch.equal(output.numbers().flatten(), numbers.flatten())
+    except NotImplementedError:
+        return False
 
 
 def last_linear(head: nn.Module) -> str:
@@ -88,11 +106,11 @@ class ClosedFormLearner(Learner):
         loss: Loss | None = None,
     ) -> None:
         module = agent.head(head)
-        layer = layer or last_linear(module)
+        own, layer = not layer, layer or last_linear(module)
         super().__init__(agent, seed=seed, trains=(f"heads.{head}.{layer}.",))
         self.head, self.target, self.penalty, self.scale = head, target, penalty, scale
         self.layer: Any = module.get_submodule(layer)
-        self.features = features or (lambda agent, batch: reaching(agent, head, batch, layer))
+        self.features = features or (lambda agent, batch: reaching(agent, head, batch, "" if own else layer))
         self.classes, self.target_scale, self.held_out = classes, target_scale, held_out
         self.sums: Sums | None = None
         self.loss, self.solved = loss or head_loss(head, target), -1

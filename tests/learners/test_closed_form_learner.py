@@ -141,3 +141,14 @@ def test_rows_without_a_label_are_left_out_and_wrong_ones_refused() -> None:
         one.update(batch | {"lit": torch.zeros_like(batch["lit"])}, 0)
     with pytest.raises(ConfigError, match="25 labels 'lit' for 24 rows"):
         one.update(batch | {"lit": torch.zeros(25, 1, dtype=torch.int64)}, 0)
+
+
+def test_a_head_that_adds_to_its_last_layer_is_refused(tmp_path: Path) -> None:
+    """Regression: the last layer was solved as if it answered alone, so the head answered something else."""
+    agent = make_agent()
+    options = {"part": "head.categorical", "options": {"classes": 3}}
+    agent.add_head("both", "head.with-readout", tap=("trunk:warmth", "trunk"), options=options)
+    learner = ClosedFormLearner(agent, "both", "lit", seed=0)
+    learner.steps = 1
+    with pytest.raises(ConfigError, match=r"does not answer by its last linear layer, 'more\.2', alone"):
+        learner.update(shown(lesson_seeds(24, 0)), 0)
