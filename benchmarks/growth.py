@@ -151,17 +151,17 @@ def language(text: bytes, seed: int, scale: float) -> dict[str, dict[str, float]
         page = numbers[at[:, None] + torch.arange(CONTEXT + 1)]
         return page[:, :-1], page[:, -1]
 
-    steps, every, small, large, most = int(300 * scale), 20, 128, 768, 384
-    longer = int(steps * 1.4)
+    steps, every, small, large, most = int(300 * scale), 20, 128, 768, 256
+    longer = int(steps * 1.6)
     last = int(0.7 * longer) // every
 
     def plan(net: Net, step: int) -> Evolution | None:
         done = (step + 1) // every
-        if (step + 1) % every or not last // 3 <= done <= last:
+        if (step + 1) % every or not last // 2 <= done <= last:
             return None
-        wanted = (most - small) // GROUP * (done - last // 3 + 1) // (last - last // 3 + 1)
+        wanted = (most - small) // GROUP * (done - last // 2 + 1) // (last - last // 2 + 1)
         return Evolution(
-            births=max(1, wanted - net.layer.groups), reads=WIDTH // GROUP, writes=HIDDEN // GROUP, scale=0.3
+            births=max(0, wanted - net.layer.groups), reads=WIDTH // GROUP, writes=HIDDEN // GROUP, scale=0.3
         )
 
     ways: dict[str, tuple[int, int, Plan]] = {

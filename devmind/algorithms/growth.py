@@ -421,6 +421,8 @@ def apply(
 ) -> Tensor:
     """One step of AdamW on the layer's blocks, each with a step count of its own; how many were passed over.
 
+    Where a group reads or writes only some of what it could, the rate of these blocks is higher by as much, since a
+    neuron's input then changes as in a dense layer (Dey et al., 2024; at the dense rate, pruned layers hardly learned).
     A block whose gradient [n, g, g] is not finite stays as it is, with its moments.
 
     Args:
@@ -431,7 +433,7 @@ def apply(
     saved = torch.linalg.vecdot(pool.values.index_select(0, places[count:]).flatten(1), gradient[count:].flatten(1))
     layer.useful = layer.useful.lerp(saved.view(layer.out.shape).nan_to_num(0, 0, 0).sum(1).abs(), 0.1)
     fine = gradient.flatten(1).sum(1).isfinite()
-    rates = torch.full((len(places),), rate * layer.inputs / max(layer.sources.shape[1], 1), device=places.device)
+    rates = gradient.new_full((len(places),), rate * layer.inputs / max(layer.sources.shape[1], 1))
     rates[count:] = rate * layer.outputs / max(layer.targets.shape[1], 1)
     rates = torch.where(pool.age.index_select(0, places) < young, rates * young_rate, rates)
     pool.age.index_add_(0, places, fine.to(pool.age.dtype))
@@ -451,7 +453,7 @@ def _step(
     values, first, second = (kept.index_select(0, places) for kept in (pool.values, pool.first, pool.second))
     first.lerp_(d, (1 - betas[0]) * there)
     second.lerp_(d.square_(), (1 - betas[1]) * there)
-    steps = pool.age.index_select(0, places)[:, None, None].clamp_min(1)
+    steps = pool.age.index_select(0, places)[:, None, None].clamp_min(1).to(d.dtype)
     share = rates[:, None, None] * there
     spread = second.sqrt().mul_((1 - betas[1] ** steps).rsqrt()).add_(1e-8)
     values.mul_(1 - share * decay).sub_(spread.reciprocal_().mul_(first).mul_(share / (1 - betas[0] ** steps)))

@@ -190,6 +190,32 @@ def test_a_gradient_that_is_not_finite_changes_nothing_in_its_block() -> None:
     assert torch.isfinite(run.layer.useful).all()
 
 
+def test_a_step_in_one_pass_is_the_step_of_other_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs, ways = [grown(14), grown(14)], (growth._step_fused, growth._step)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(6):
+        gradient = torch.randn(runs[0].blocks().shape, generator=generator, dtype=torch.float64)
+        gradient[7, 1, 2] = torch.inf
+        for run, step in zip(runs, ways, strict=True):
+            monkeypatch.setattr(growth, "_step_fused", step)
+            assert growth.apply(run.pool, run.layer, gradient, 1e-2, young=12, young_rate=3.0, decay=0.1) == 1
+    for name in ("values", "first", "second", "age"):
+        torch.testing.assert_close(*(getattr(run.pool, name) for run in runs), atol=1e-12, rtol=1e-9)
+    assert runs[0].pool.age.unique().numel() > 3
+
+
+def test_the_rate_of_a_block_grows_as_its_neurons_read_less() -> None:
+    like = torch.zeros(0, dtype=torch.float64)
+    for reads, writes in ((6, 5), (3, 1)):
+        layer, pool = Layer.empty(INPUTS, OUTPUTS, 1, like), Pool.empty(40, SIZE, like)
+        growth._join(layer, pool, growth.born(data()[1].T @ data()[0], 3, SIZE, 1, reads, writes, torch.Generator()))
+        before = pool.values[layer.places()]
+        growth.apply(pool, layer, torch.ones_like(before), 1e-3)  # the first step of Adam is the rate
+        into, out = (before - pool.values[layer.places()]).split((layer.into.numel(), layer.out.numel()))
+        torch.testing.assert_close(into, torch.full_like(into, 1e-3 * 6 / reads), atol=1e-9, rtol=0)
+        torch.testing.assert_close(out, torch.full_like(out, 1e-3 * 5 / writes), atol=1e-9, rtol=0)
+
+
 def test_a_layer_in_which_everything_has_died_says_nothing_and_comes_back() -> None:
     run = Run()
     for births in (0, 2):
