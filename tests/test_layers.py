@@ -51,6 +51,7 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "cost",
         "sharding",
         "untouched",
+        "whole",
         "study",
     )
 }  # the runner and its parts: no stage and no live module imports them

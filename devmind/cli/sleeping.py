@@ -87,6 +87,10 @@ def sleep_whole(
     twin: Annotated[
         bool, typer.Option("--twin", help="The control: the trunk's layers pass everything through, and learn nothing.")
     ] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", metavar="STAGE/LESSON", help="Leave out a lesson; may be given several times."),
+    ] = None,
 ) -> None:
     """Teach one trunk with light heads what an agent's stages learned apart."""
     if not whole:
@@ -102,7 +106,9 @@ def sleep_whole(
     folder = named_agent(agent)
     assert folder is not None
     with resumable(uncut(ctx.obj)):
-        done = night.whole(folder, out, steps=steps, width=width, layers=layers, seed=seed, twin=twin)
+        done = night.whole(
+            folder, out, steps=steps, width=width, layers=layers, seed=seed, twin=twin, without=without or ()
+        )
     before, now = done.rooms
     rows = [[room, f"{before[room]:,}", f"{now[room]:,}"] for room in ROOMS]
     rows.append(["all", *(f"{sum(rooms.values()):,}" for rooms in done.rooms)])

@@ -29,7 +29,7 @@ from devmind.curriculum.rehearsal import stages_of
 from devmind.curriculum.stage import ROWS_SHARE, Batches, Context, Lesson, Stage
 from devmind.curriculum.start import make_context
 from devmind.curriculum.teaching import position
-from devmind.errors import CheckpointError, ConfigError, DevmindError
+from devmind.errors import CheckpointError, ConfigError, DevmindError, nearest
 from devmind.learners.whole import (
     FEATURES,
     Taught,
@@ -85,6 +85,7 @@ def whole(
     layers: int | None = None,
     seed: int = 0,
     twin: bool = False,
+    without: Sequence[str] = (),
 ) -> Whole:
     """Teach one mind what the agent in `folder` can do; after a kill, a call with the same `out` continues exactly.
 
@@ -93,6 +94,7 @@ def whole(
         steps: of the learner, each with a batch of every modality; by default those of the size.
         width, layers: of the trunk.
         twin: the trunk's layers stay the identity: what this agent can do too, needs no mind.
+        without: lessons, as "STAGE/LESSON", that are left out, such as those whose batches take a search to make.
 
     Raises:
         ConfigError: the agent has been through no stage, or the trunk cannot be built.
@@ -113,11 +115,17 @@ def whole(
     make_folder(out)
     journal = Journal(out / JOURNAL)
     trunk = mind.agent.trunk.decoder.config
-    begun = {"agent": path_from_run(folder, out), "sha256": specialist.sha256(), "twin": twin, "steps": steps}
+    begun = {
+        "agent": path_from_run(folder, out),
+        "sha256": specialist.sha256(),
+        "twin": twin,
+        "steps": steps,
+        "without": sorted(without),
+    }
     begun |= {"width": trunk.hidden_size, "layers": trunk.num_hidden_layers, "seed": seed}
     with lock_folder(out), training_threads(recorded_threads(journal)):
         _check_begun(journal, begun, context, specialist)
-        return _night(specialist, mind, stages, context, journal, steps=steps, twin=twin)
+        return _night(specialist, mind, stages, context, journal, steps, twin, without)
 
 
 def _check_begun(journal: Journal, begun: Mapping[str, Any], context: Context, specialist: Agent) -> None:
@@ -144,14 +152,14 @@ def _night(
     stages: Sequence[Stage],
     context: Context,
     journal: Journal,
-    *,
     steps: int | None,
     twin: bool,
+    without: Sequence[str],
 ) -> Whole:
     agent = mind.agent
     place(specialist, context.device)
     place(agent, context.device)
-    taught, left_out = lessons_of(specialist, agent, stages, context)
+    taught, left_out = lessons_of(specialist, agent, stages, context, without)
     night, learner_of = lesson(specialist, taught, steps, twin)
     saved = own(position(context), journal, context.out)
     plan = LessonPlan(LESSON, [night], (), context, journal)
@@ -161,9 +169,8 @@ def _night(
     before = (journal.last("errors_before") or {}).get("errors")
     if before is None:
         before = learner_of(agent, context).errors(held_out)
-        unreached = sorted(
-            set(agent.heads) - {name for one in taught for name in one.heads} - _own_heads(taught) - set(mind.stays)
-        )
+        learned = {*as_it_was(agent, specialist), *(name for one in taught for name in one.reached)}
+        unreached = [name for name in agent.heads if name not in learned]
         journal.write("errors_before", errors=before, left_out=left_out, stays=dict(mind.stays), unreached=unreached)
     plan.teach(night, agent, resume=saved)
     learner = learner_of(agent, context)
@@ -175,29 +182,26 @@ def _night(
     return Whole(new, rooms, mind.stays, left_out, unreached, before, after, learner.means())
 
 
-def _own_heads(taught: Sequence[Taught]) -> set[str]:
-    """Heads that the own losses of lessons teach, among them some that lessons only may change."""
-    prefixes = [prefix for one in taught if one.learner is not None for prefix in one.learner.trains]
-    return {prefix.split(".")[1] for prefix in prefixes if prefix.startswith("heads.") and prefix.count(".") > 1}
-
-
 def lessons_of(
-    specialist: Agent, agent: Agent, stages: Sequence[Stage], context: Context
+    specialist: Agent, agent: Agent, stages: Sequence[Stage], context: Context, without: Sequence[str] = ()
 ) -> tuple[list[Taught], dict[str, str]]:
     """The lessons of all stages that the night goes over, and why others, by "STAGE/LESSON", are left out.
 
     Each is tried with one batch, since only a lesson's own code knows what it can be asked.
     """
     fewer = replace(context, rows_share=ROWS_SHARE)
-    taught, left_out = list[Taught](), dict[str, str]()
-    for stage in stages:
-        for each in stage.lessons(context):
+    taught, left_out = list[Taught](), dict.fromkeys(without, "as asked")
+    every = {f"{stage.name}/{each.name}": (stage, each) for stage in stages for each in stage.lessons(context)}
+    if unknown := [name for name in without if name not in every]:
+        raise ConfigError(f"There is no lesson '{unknown[0]}' to leave out{nearest(unknown[0], every)}")
+    for name, (stage, each) in every.items():
+        if name not in left_out:
             try:
                 batches = each.make_batches(specialist, fewer, each.steps)
                 torch.manual_seed(derive_seed(context.seed, stage.name, each.name, "try"))
                 taught.append(_try(specialist, agent, stage.name, each, batches, fewer))
             except FAULTS as error:
-                left_out[f"{stage.name}/{each.name}"] = f"{type(error).__name__}: {error}".split("\n")[0]
+                left_out[name] = f"{type(error).__name__}: {error}".split("\n")[0]
     return taught, left_out
 
 
@@ -217,18 +221,31 @@ def _try(specialist: Agent, agent: Agent, stage: str, lesson: Lesson, batches: B
     generates = {f"heads.{name}." for name, head in agent.heads.items() if head.generates and name not in heads}
     of_stage = {f"heads.{entry['name']}." for entry in agent.config.heads if entry["stage"] == stage}
     learner = why = None
+    reached: frozenset[str] = frozenset(heads)
     try:
         learner = lesson.make_learner(specialist, context)
         learner.remember()
         own = not is_ordinary(batch) or bool(generates & of_stage & set(learner.trains))
         learner.agent = agent
-        if not own or not learner.rehearse(batch)[0].requires_grad:
+        more = _reached(agent, learner.rehearse(batch)[0]) if own else frozenset()
+        reached |= more
+        if not more:
             learner, why = None, "its own loss does not reach the one mind"
     except FAULTS as error:
         learner, why = None, f"{type(error).__name__}: {error}".split("\n")[0]
     if not heads and learner is None:
         raise ConfigError(f"its batches cannot be compared, and {why}")
-    return Taught(stage, lesson.name, batches, learner, heads, features, modality_of(batch))
+    return Taught(stage, lesson.name, batches, learner, heads, features, modality_of(batch), reached)
+
+
+def _reached(agent: Agent, loss: torch.Tensor) -> frozenset[str]:
+    """The heads of `agent` that a loss teaches."""
+    names, parameters = zip(*agent.named_parameters(), strict=True)
+    found = torch.autograd.grad(loss, parameters, allow_unused=True) if loss.requires_grad else [None] * len(names)
+    pairs = zip(names, found, strict=True)
+    return frozenset(
+        name.split(".")[1] for name, gradient in pairs if name.startswith("heads.") and gradient is not None
+    )
 
 
 def lesson(specialist: Agent, taught: Sequence[Taught], steps: int | None, twin: bool) -> tuple[Lesson, Any]:

@@ -51,7 +51,7 @@ class Taught:
 
     Attributes:
         learner: knows the lesson's own loss of the one mind; None: it has none that could be asked.
-        heads: those whose answers are distilled; features: whether the trunk's are.
+        heads: those whose answers are distilled; features: whether the trunk's are. reached: all heads that it teaches.
     """
 
     stage: str
@@ -61,6 +61,7 @@ class Taught:
     heads: tuple[str, ...] = ()
     features: bool = False
     modality: str = OTHERS
+    reached: frozenset[str] = frozenset()
 
     @property
     def terms(self) -> list[str]:

@@ -20,7 +20,7 @@ from devmind.errors import DevmindError, nearest
 
 GROUPS = (
     "demo",
-    *("stage", "session", "sensors", "study", "report", "config", "plugins", "data"),
+    *("stage", "session", "sensors", "sleep", "study", "report", "config", "plugins", "data"),
     *("doctor", "new", "hello", "live", "watch", "teach", "name", "memory", "checkpoint", "feed"),
 )
 

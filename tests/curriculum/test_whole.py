@@ -233,5 +233,5 @@ def test_a_twins_layers_pass_everything_through(folder: Path, tmp_path: Path) ->
     done = night.whole(folder, tmp_path / "out", steps=20, twin=True)
     agent = Agent.from_pretrained(done.agent)
     assert not any(bool(layer.mlp.down_proj.weight.any()) for layer in agent.trunk.decoder.layers)
-    assert _error(done.after, "lamps-deep") < _error(done.before, "lamps-deep")
+    assert _error(done.after, "lamps-lit") < _error(done.before, "lamps-lit")
     assert isinstance(agent(shown(range(2))[0], ["lamps-lit"])["lamps-lit"], Categorical)
