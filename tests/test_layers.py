@@ -55,7 +55,7 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "study",
     )
 }  # the runner and its parts: no stage and no live module imports them
-RUNNER = RUN | {"curriculum.rehearsal", "curriculum.sleep", "curriculum.examining"}
+RUNNER = RUN | {f"curriculum.{part}" for part in ("rehearsal", "sleep", "examining", "pass_through")}
 BELOW_EXAM = frozenset({"agent", "acting", "memory", "worlds", "sessions", "algorithms"})
 BELOW_RUNNER = BASE | BELOW_EXAM | EXAM | {"feed", "checkpointing", "raised", "report", "learners"}
 EVERYTHING = BELOW_RUNNER | RUNNER | {"live", "testing", "datasets", "scaffold"}

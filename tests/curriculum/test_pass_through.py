@@ -20,7 +20,7 @@ from devmind.testing import tiny_agent, tiny_context
 from tests.curriculum.lamp_stage import LampStage, shown
 
 ARC, DEEP, STEADY, FEW = "lamps-lit", "lamps-deep", "steady", "few"
-STAGE = LampStage()
+STAGE: Any = LampStage()
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +87,9 @@ def test_each_measure_is_told_apart_and_nothing_else_changes(taught: Agent, tmp_
         np.testing.assert_array_equal(one.values, item.measures[name].values)
     assert off.verdict == item.verdict
     rows = {row.name: row for row in item.result(100).measures}
-    assert rows[DEEP].trunk is not None
-    assert rows[DEEP].trunk.verdict == NEEDS
+    shown_row = rows[DEEP].trunk
+    assert shown_row is not None
+    assert shown_row.verdict == NEEDS
     assert {row.name: row.trunk for row in off.result(100).measures}[DEEP] is None
 
 

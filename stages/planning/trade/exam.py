@@ -1,8 +1,9 @@
-"""The exam of trade: five kinds of market that no lesson showed, against the rules that anybody would try first.
+"""The exam of trade: five kinds of market that no lesson showed, mixed and not named, against the best filter that
+knows as little as the agent.
 
-All values are paired: what the agent's net worth, costs and tax taken off, came to on a path above what a rule's came
-to on the same path. Where there is something to predict that is the rule which was best on paths of lessons; it was
-told which kind of market it is in, the agent was not.
+What it misses of the filter's growth is paired: on each path, what the filter's net worth, costs and tax taken off,
+came to above what the agent's came to. Paths count alike whatever their volatility, as in the lesson: a coin moves 25
+times as far as a trend, and would be all that is examined.
 
 On the first of the same paths, plans of several trades (`plan_head`) are compared with the agent's own trades of one
 tick each. Only the full exam measures them, and only goals depend on them.
@@ -20,34 +21,44 @@ import numpy as np
 from devmind.acting import Actor, Policy, rollout
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import of_lessons, of_worlds
-from devmind.curriculum.exam import Exam, Measure, Parts, in_parts
+from devmind.curriculum.exam import Measure, Parts, in_parts
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
-from devmind.worlds.market import LEVELS, TICKS, coin_growth
+from devmind.worlds.market import LEVELS, TICKS
 from stages.planning import parts
 from stages.planning.trade import rules
-from stages.planning.trade.rules import Rule, oracle_rule
+from stages.planning.trade.rules import Rule, mixture_rule
 
 NAME = "trade"
 EPISODES = 1_000
-RANDOM, COIN = f"{NAME}/random", f"{NAME}/coin"
 PREDICTED = ("trend", "reverting", "shocks")
 """Levels in which there is something to predict."""
 PLANNED, PATHS = f"{NAME}/planned ", 20
 """The prefix of a level in the measure's name; and how many price paths are traded by plans, which take time."""
+MISSED = 0.075
+"""The share of the filter's growth that may be missed at most."""
 GATE = Gate(
     [
-        *(Threshold(f"{NAME}/{level}", 0.0, beats_floor=True) for level in PREDICTED),
-        Threshold(RANDOM, float(np.log(0.98))),
-        Threshold(COIN, 0.9),
+        Threshold(NAME, MISSED, beats_floor=True, lower_is_better=True),
         *(Threshold(PLANNED + level, 0.0, beats_floor=True, goal=True) for level in PREDICTED),
     ]
 )
-HOLD, NOTHING, AGENT = "buy and hold", "cash", "the agent"
-TOLD_ALL = "who is told every process, not which"
+HOLD, NOTHING, AGENT, FILTER = "buy and hold", "cash", "the agent", "the filter"
 Rules = Mapping[str, Callable[[], Rule]]
 EVERYWHERE: Rules = {NOTHING: rules.nothing, HOLD: rules.hold, "moving average of 32": rules.moving_average}
+
+
+FLOORS: Rules = {
+    **EVERYWHERE,
+    "chance": rules.chance,
+    "momentum": partial(rules.momentum, 16, -0.02, 0.02),
+    "averages that cross": partial(rules.averages, 2, 16),
+    "z-score of 32": partial(rules.reversion, 32, -0.5, 0.5),
+    "Kelly by estimated drift": partial(rules.kelly, 32, 32, 0.5),
+}
+"""What anybody would try who is not told which kind of market it is, with numbers that were best on a level that it
+suits."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +67,7 @@ class Market:
 
     Attributes:
         rules: by name, the rules that were best here on paths of lessons, and those to be tried `EVERYWHERE`.
-        against: the one of them that the agent is measured against.
+        against: the one of them that plans are measured against.
         informed: knows by which process prices are drawn.
     """
 
@@ -114,16 +125,12 @@ MARKETS: Mapping[str, Market] = {
 
 @dataclass(frozen=True)
 class Traded:
-    """What came of paths: growth of the logarithm of net worth, and the deepest fall of net worth below its highest so
-    far, as a share of it; float64 [N]."""
+    """What came of paths, float64 [N]: growth of the logarithm of net worth; the deepest fall of net worth below its
+    highest so far, as a share of it; and how far the logarithm of the price goes in an episode by its volatility."""
 
     growth: np.ndarray
     drawdown: np.ndarray
-
-
-def examine(agent: Agent, context: Context) -> Exam:
-    """Growth by the agent's trades in each kind of market; in full also by its plans."""
-    return Exam.joined(_market(agent, context, kind) for kind in MARKETS)
+    spread: np.ndarray
 
 
 def lesson_episodes(context: Context, n: int) -> np.ndarray:
@@ -143,7 +150,8 @@ def _gone(policy: Policy, make_world: Callable[..., Any], kind: str, seeds: np.n
         worth = world.truth()["worth"]
         highest = np.maximum(highest, worth)
         fall = np.maximum(fall, 1 - worth / highest)
-    return Traded(np.log(worth), fall)
+    spread = np.diff(np.log(world.truth()["price"])).std(1)
+    return Traded(np.log(worth), fall, spread * TICKS**0.5)
 
 
 def _policy(agent: Agent, n: int, kind: str) -> Policy:
@@ -162,16 +170,17 @@ def planner(agent: Agent, n: int) -> Actor:
     return Actor(agent, n, effectors=[parts.TRADE], trunk=False, standing={parts.TRADE: (parts.TRADE_PLAN,)})
 
 
-def _planned(
-    agent: Agent, context: Context, kind: str, seeds: np.ndarray, done: Mapping[str, Traded], informed: Traded
-) -> Measure:
-    """Growth by plans on the first paths, above the agent's own trades of one tick each (in `done`, by name)."""
-    few = seeds[: context.episodes(PATHS)]
+def _planned(agent: Agent, context: Context, kind: str, seeds: np.ndarray, traded: Traded) -> Measure:
+    """Growth by plans on the first paths, above the agent's own trades of one tick each (`traded`)."""
+    few, market = seeds[: context.episodes(PATHS)], MARKETS[kind]
+    by_rule = partial(_by_rule, context.make_world, kind, seeds=tuple(seeds.tolist()))
+    done = {AGENT: traded, **{name: by_rule(rule) for name, rule in market.rules.items()}}
+    informed = by_rule(market.informed)
     actor, name = planner(agent, len(few)), PLANNED + kind
     ours = trade_paths(actor, context, kind, few)
     own = done[AGENT].growth[: len(few)]
     rows = {"net worth, plans": float(np.exp(ours.growth.mean())), "drawdown, plans": float(ours.drawdown.mean())}
-    for beside in (HOLD, *([MARKETS[kind].against] if MARKETS[kind].against != HOLD else [])):
+    for beside in (HOLD, *([market.against] if market.against != HOLD else [])):
         apart = Measure(name, "", ours.growth - done[beside].growth[: len(few)], 0.0, 1.0)
         low, high = apart.interval()
         rows |= {f"above {beside}": apart.score, f"above {beside}, from": low, f"above {beside}, to": high}
@@ -190,40 +199,41 @@ def _planned(
 
 
 @in_parts
-def _market(agent: Agent, context: Context, kind: str) -> Parts:
-    seeds, market = exam_seeds(context.episodes(EPISODES), context.seed, NAME, kind), MARKETS[kind]
-    by_rule = partial(_by_rule, context.make_world, kind, seeds=tuple(seeds.tolist()))
-    own = trade_paths(_policy(agent, len(seeds), kind), context, kind, seeds)
-    best, informed = by_rule(market.rules[market.against]), by_rule(market.informed)
+def examine(agent: Agent, context: Context) -> Parts:
+    """The share of the filter's growth that the agent misses, all markets mixed; in full also growth by its plans."""
+    seeds = {kind: exam_seeds(context.episodes(EPISODES), context.seed, NAME, kind) for kind in MARKETS}
 
-    def value(one: Traded) -> np.ndarray:
-        if kind == "coin":
-            # Of the optimum's growth; what luck gave both on a path is taken off.
-            return 1 + (one.growth - informed.growth) / (TICKS * coin_growth())
-        return one.growth - best.growth
+    def by_rule(rule: Callable[[], Rule]) -> dict[str, Traded]:
+        return {kind: _by_rule(context.make_world, kind, rule, tuple(of.tolist())) for kind, of in seeds.items()}
 
-    cash = Traded(np.zeros(len(seeds)), np.zeros(len(seeds)))
+    best = by_rule(mixture_rule)
+    own = {kind: trade_paths(_policy(agent, len(of), kind), context, kind, of) for kind, of in seeds.items()}
+    whole = np.mean([(one.growth / one.spread).mean() for one in best.values()])
+
+    def missed(done: Mapping[str, Traded]) -> dict[str, np.ndarray]:
+        return {kind: (best[kind].growth - one.growth) / one.spread / whole for kind, one in done.items()}
+
     measure = Measure(
-        f"{NAME}/{kind}",
-        "share of the optimum's growth" if kind == "coin" else f"growth of log net worth above {market.against}",
-        value(own),
-        chance=float(value(cash).mean()),
-        ceiling=float(value(informed).mean()),
-        episodes=of_worlds(context.make_world, "market", kind, seeds),
-        reference="Kelly (1956): no other share of wealth grows faster" if kind == "coin" else "",
-        note="paired on each price path; net worth: geometric mean after costs and tax, from 1; drawdown: mean of each "
-        "path's largest; the arc trades alone, without the trunk",
+        NAME,
+        "share of the filter's growth that is missed",
+        np.concatenate(list(missed(own).values())),
+        chance=1.0,
+        ceiling=0.0,
+        higher_is_better=False,
+        episodes=np.concatenate([of_worlds(context.make_world, "market", kind, of) for kind, of in seeds.items()]),
+        reference="a Bayesian filter that is told every process and not which of them it meets (`rules.Mixture`)",
+        note="paired on each price path, growth in units of the path's volatility; 0: the filter's, 1: cash; net "
+        "worth: geometric mean after costs and tax, from 1; drawdown: mean of each path's largest; the arc alone",
     )
     yield [measure]
-    tried = {name: by_rule(rule) for name, rule in market.rules.items()}
-    floors = {name: float(value(one).mean()) for name, one in tried.items()}
-    policies = {AGENT: own, HOLD: tried[HOLD], market.against: best, TOLD_ALL: by_rule(oracle_rule)}
-    policies["the informed rule"] = informed
-    rows = {f"score, {TOLD_ALL}": float(value(policies[TOLD_ALL]).mean())}
-    for name, one in policies.items():
-        rows[f"net worth, {name}"] = float(np.exp(one.growth.mean()))
-        rows[f"drawdown, {name}"] = float(one.drawdown.mean())
+    tried = {name: by_rule(rule) for name, rule in FLOORS.items()}
+    rows = {f"{kind} alone": float(values.mean()) for kind, values in missed(own).items()}
+    for name, done in {AGENT: own, FILTER: best, HOLD: tried[HOLD]}.items():
+        for kind, one in done.items():
+            rows[f"net worth, {name}, {kind}"] = float(np.exp(one.growth.mean()))
+            rows[f"drawdown, {name}, {kind}"] = float(one.drawdown.mean())
+    floors = {name: float(np.concatenate(list(missed(done).values())).mean()) for name, done in tried.items()}
     full = [replace(measure, floors=floors, rows=rows)]
     if parts.TRADE_PLAN in agent.heads:
-        full.append(_planned(agent, context, kind, seeds, {AGENT: own, **tried}, informed))
+        full += [_planned(agent, context, kind, of, own[kind]) for kind, of in seeds.items()]
     yield full

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 
 from devmind import make_world
 from devmind.acting import Actor, Policy, rollout
@@ -24,7 +26,7 @@ from devmind.worlds.market import LEVELS, SEEN, TICKS, Costs, MarketRules
 from stages.planning import parts
 from stages.planning.trade import exam, lesson, rules
 from stages.planning.trade.head import TradeHead, command
-from stages.planning.trade.rules import oracle_rule
+from stages.planning.trade.rules import Mixture, Regimes, mixture_rule
 
 SEEDS = np.arange(2_000_000, 2_000_024)
 
@@ -137,7 +139,7 @@ def test_the_agent_does_not_look_ahead(agent: Agent) -> None:
 
 def test_rules_do_not_look_ahead_and_forget_earlier_episodes() -> None:
     for market, kind in ((market, kind) for kind, market in exam.MARKETS.items()):
-        for name, rule in {**market.rules, "informed": market.informed, "told all": oracle_rule}.items():
+        for name, rule in {**market.rules, "informed": market.informed, "filter": mixture_rule, **exam.FLOORS}.items():
             policy, done = rules.by(rule()), []
             for _ in range(2):
                 world = make_world("market", kind, SEEDS[:4])
@@ -151,42 +153,61 @@ def test_rules_do_not_look_ahead_and_forget_earlier_episodes() -> None:
             np.testing.assert_array_equal(done[0], other, err_msg=f"{kind}: {name}")
 
 
-def of(policy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: float = 0.2) -> dict[str, Measure]:
-    """The exam of the policy made by `policy(n, kind)`."""
+def of(policy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool = False) -> dict[str, Measure]:
+    """The exam of the policy made by `policy(n, kind)`, on a hundred paths of each market."""
     monkeypatch.setattr(exam, "_policy", lambda agent, n, kind: policy(n, kind))
-    context = tiny_context(tmp_path, f"exam.episodes_scale={scale}")
-    return {measure.name: measure for measure in exam.examine(tiny_agent(), context).in_full()}
+    held = exam.examine(tiny_agent(), tiny_context(tmp_path, "exam.episodes_scale=0.1"))
+    return {measure.name: measure for measure in (held.in_full() if full else held.alone())}
 
 
-def test_a_knowing_rule_passes_and_shuffled_answers_fall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def knowing(n: int, kind: str) -> Policy:
-        return rules.by(exam.MARKETS[kind].informed())
+def passes(measures: Mapping[str, Measure]) -> bool:
+    return exam.GATE.judge(measures).passed
 
-    best = of(knowing, tmp_path, monkeypatch)
-    for measure in best.values():
-        assert measure.score == pytest.approx(measure.ceiling)
-    # On 200 paths; trends and shocks leave a rule so little that 1,000 would be needed.
-    passed = {decision.measure for decision in exam.GATE.judge(best).decisions if decision.passed}
-    assert passed >= {"trade/reverting", exam.RANDOM, exam.COIN}
+
+def test_the_filter_passes_and_rules_chance_and_shuffled_answers_fall(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = of(lambda n, kind: rules.by(mixture_rule()), tmp_path, monkeypatch, full=True)
+    (measure,) = best.values()
+    assert passes(best)
+    assert not measure.values.any(), "nothing of its own growth is missed"
+    assert measure.n == 5 * 100
+    assert measure.floors[exam.NOTHING] == pytest.approx(1.0)
+    assert set(exam.FLOORS) == set(measure.floors)
+    assert min(measure.floors.values()) > 5 * exam.MISSED, "no simple rule is near"
+    assert measure.rows["drawdown, the filter, trend"] < measure.rows["drawdown, buy and hold, trend"]
     rng = np.random.default_rng(5)
 
     def shuffled(n: int, kind: str) -> Policy:
-        told = rules.by(exam.MARKETS[kind].informed())
+        told = rules.by(mixture_rule())
         order = rng.permutation(n)
         return lambda senses, first: {parts.TRADE: told(senses, first)[parts.TRADE][order]}
 
-    worse = of(shuffled, tmp_path, monkeypatch)
-    for name, measure in worse.items():
-        assert measure.score < measure.floor or name == exam.RANDOM  # everybody holds there
-    failed = {decision.measure for decision in exam.GATE.judge(worse).decisions if not decision.passed}
-    assert failed == {f"trade/{kind}" for kind in LEVELS} - {exam.RANDOM}
+    for player in (
+        shuffled,
+        *(lambda n, kind, name=name: rules.by(exam.FLOORS[name]()) for name in (exam.HOLD, "chance")),
+    ):
+        worse = of(player, tmp_path, monkeypatch)
+        assert not passes(worse)
+        assert worse[exam.NAME].score > 0.9
+
+
+def test_the_gate_asks_for_every_market(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who trades one kind of market by a rule that suits another, and all others as the filter does, fails."""
+    for wrong in ("trend", "reverting", "coin"):
+        suited = "reverting" if wrong != "reverting" else "trend"
+
+        def mixed(n: int, kind: str, wrong: str = wrong, suited: str = suited) -> Policy:
+            return rules.by(exam.MARKETS[suited].informed() if kind == wrong else mixture_rule())
+
+        assert not passes(of(mixed, tmp_path, monkeypatch))
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_who_is_told_every_process_finds_out_which_it_meets(tmp_path: Path, level: str) -> None:
+def test_the_filter_finds_out_which_market_it_meets(tmp_path: Path, level: str) -> None:
     context, seeds = tiny_context(tmp_path), np.arange(2_000_000, 2_000_100)
     knows = exam.trade_paths(rules.by(exam.MARKETS[level].informed()), context, level, seeds).growth
-    finds = exam.trade_paths(rules.by(oracle_rule()), context, level, seeds).growth
+    finds = exam.trade_paths(rules.by(mixture_rule()), context, level, seeds).growth
     others = [
         exam.trade_paths(rules.by(exam.MARKETS[other].informed()), context, level, seeds).growth.mean()
         for other in LEVELS
@@ -194,16 +215,50 @@ def test_who_is_told_every_process_finds_out_which_it_meets(tmp_path: Path, leve
     ]
     assert finds.mean() > knows.mean() - 0.025
     assert finds.mean() > sorted(others)[-2]
+    mixture = Mixture()
+    mixture.begin(len(seeds))
+    for seen in np.diff(np.log(MarketRules(level).initial(seeds).price)).T:
+        mixture.see(seen)
+    assert mixture.processes()[level].mean() > 0.95
 
 
-def test_no_floor_rule_passes_its_own_level_and_none_passes_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in (exam.HOLD, "averages that cross"):
-        rule = exam.MARKETS["trend"].rules[name]
-        found = of(lambda n, kind, rule=rule: rules.by(rule()), tmp_path, monkeypatch, 0.1)
-        failed = {decision.measure for decision in exam.GATE.judge(found).decisions if not decision.passed}
-        assert failed >= {"trade/trend", "trade/reverting", exam.COIN}
+def test_the_filters_beliefs_are_those_of_a_sum_over_all_hidden_ways() -> None:
+    """A second implementation: every way in which sides and waves may have gone, one by one."""
+    seen = np.array([0.012, -0.004, 0.009, 0.021, -0.05])
+    mixture = Mixture()
+    mixture.begin(1)
+    for one in seen:
+        mixture.see(np.array([one]))
+
+    def hidden(sizes: tuple[float, ...], wave: float, falls: float) -> float:
+        total = 0.0
+        states = list(product((-1.0, 1.0), sizes))
+        for way in product(states, repeat=len(seen)):
+            chance = 1 / len(states)
+            for (side, size), (then, grown) in pairwise(way):
+                chance *= (0.98 if side == then else 0.02) * ((1 - wave if size == grown else wave) if wave else 1.0)
+            for one, (side, size) in zip(seen, way, strict=True):
+                mean, spread = 0.004 * side * size, 0.01 * size
+                fallen = norm.pdf(one, mean - 0.03, np.hypot(spread, 0.05))
+                chance *= (1 - falls) * norm.pdf(one, mean, spread) + falls * fallen
+            total += chance
+        return total
+
+    away = np.append(0.0, np.cumsum(seen)[:-1])
+    likely = {
+        "random": norm.pdf(seen, 0.0006, 0.01).prod(),
+        "trend": hidden((1.0,), 0.0, 0.0),
+        "reverting": norm.pdf(seen, -0.1 * away, 0.02).prod(),
+        "shocks": hidden((0.75, 2.0), 0.03, 1 / 64),
+        "coin": 0.0,
+    }
+    for level, belief in mixture.processes().items():
+        assert belief.item() == pytest.approx(likely[level] / sum(likely.values()), abs=1e-9)
+    # And its forecasts: a trend that turns once in 50 ticks, a price that comes back by a tenth.
+    ticks = np.arange(1, rules.AHEAD + 1)
+    np.testing.assert_allclose(Regimes().rises(0.0)[:, 1], 0.004 * (1 - 0.96**ticks) / 0.04)
+    mixture.evidence[:] = np.where(np.array(list(LEVELS)) == "reverting", 0.0, -1e3)
+    np.testing.assert_allclose(mixture.forecast()[0], -seen.sum() * (1 - 0.9**ticks))
 
 
 def of_an_untaught_agent(measures: Mapping[str, Measure]) -> None:
