@@ -118,6 +118,9 @@ def test_policies_that_live_at_once_have_the_returns_of_living_alone(tmp_path: P
     world = make_world("cartpole", "", seeds)
     together = fitness(learner.niche, learner.of, learner.members, world)
     assert np.array_equal(together, fitness(learner.niche, learner.of, learner.members, world, most=5))
+    assert learner.of.template is not None
+    learner.of.template = None
+    assert np.array_equal(together, fitness(learner.niche, learner.of, learner.members, world)), "by vmap"
     for member in (0, 3, 5):
         learner.of.write(learner.members[member])
         alone = returns(Actor(agent, effectors=["push"], trunk=False), make_world("cartpole", "", seeds))
