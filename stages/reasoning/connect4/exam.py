@@ -129,7 +129,9 @@ def _alone(one: RatedPositions, lost: np.ndarray, by_centre: np.ndarray) -> Meas
 def _elsewhere(one: RatedPositions, players: dict[str, np.ndarray], rules: dict[str, np.ndarray]) -> Iterator[Measure]:
     """Beginnings of games, of which the lessons' own games are a small part: the network alone beside the column, and
     with search beside minimax and as many random games."""
-    played = visits(CONNECT4.rules, one.board, SIMULATIONS, seed=EXAM_SEEDS_FROM).argmax(-1)
+    board_rules = CONNECT4.rules
+    assert isinstance(board_rules, MnkRules)
+    played = visits(board_rules, one.board, SIMULATIONS, seed=EXAM_SEEDS_FROM).argmax(-1)
     rules = rules | {RANDOM_GAMES: one.mistakes(played)}
     for name, player, beside in (
         ("connect4/elsewhere", ALONE, (CENTRE,)),
