@@ -210,7 +210,7 @@ def pictures(x: Tensor, y: Tensor, seed: int, scale: float) -> tuple[dict[str, d
             at = torch.randint(0, cut, (256,), generator=g)
             return x[at], y[at]
 
-        found[name] = teach(net, batch, steps, 1e-3, how, every)
+        found[name] = teach(net, batch, steps, 4e-3, how, every)
         with torch.no_grad():
             found[name]["result"] = float((net(x[cut:]).argmax(1) == y[cut:]).float().mean())
     return found, net

@@ -470,7 +470,6 @@ def _step_fused(
         if not (chosen := ((rates == rate) & fine).nonzero().squeeze(1).tolist()):
             continue
         values, first, second, age = ([kept[numbers[at]] for at in chosen] for kept in pool.blocks())
-        settings = {"beta1": betas[0], "beta2": betas[1], "weight_decay": decay, "eps": 1e-8}
         # What AdamW(fused=True) calls; its own way there costs as much again.
         torch._fused_adamw_(
             values,
@@ -479,8 +478,11 @@ def _step_fused(
             second,
             [],
             age,
-            lr=rate,
-            **settings,
+            lr=float(rate),
+            beta1=betas[0],
+            beta2=betas[1],
+            weight_decay=decay,
+            eps=1e-8,
             amsgrad=False,
             maximize=False,
         )

@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+# mypy: allow-incomplete-defs
+
 COLUMNS = tl.constexpr(64)
 """Columns of a tile."""
 
