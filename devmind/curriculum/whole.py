@@ -25,6 +25,7 @@ from devmind.curriculum.finished import path_from_run
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import check_pins, own, pins, recorded_threads, refuse_leftovers
 from devmind.curriculum.plan import LessonPlan
+from devmind.curriculum.progress import say
 from devmind.curriculum.rehearsal import stages_of
 from devmind.curriculum.stage import ROWS_SHARE, Batches, Context, Lesson, Stage
 from devmind.curriculum.start import make_context
@@ -196,6 +197,7 @@ def lessons_of(
         raise ConfigError(f"There is no lesson '{unknown[0]}' to leave out{nearest(unknown[0], every)}")
     for name, (stage, each) in every.items():
         if name not in left_out:
+            say(f"Trying '{name}' on one mind: its first batch can take a while.")
             try:
                 batches = each.make_batches(specialist, fewer, each.steps)
                 torch.manual_seed(derive_seed(context.seed, stage.name, each.name, "try"))
