@@ -129,6 +129,11 @@ def _row(whole: Measure, passing: Measure, gained: Mapping[str, Any], equal: boo
     elif low > 0:
         verdict = NEEDS
     return TrunkRow(
-        verdict=verdict, whole=whole.score, passing=passing.score,
-        gained=gained["gained"], low=low, high=high, n=gained["n"],
-    )  # fmt: skip
+        verdict=verdict,
+        whole=whole.score,
+        passing=passing.score,
+        gained=gained["gained"],
+        low=low,
+        high=high,
+        n=gained["n"],
+    )

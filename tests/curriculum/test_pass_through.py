@@ -60,7 +60,7 @@ class Exams:
 
 def held(exams: Exams, agent: Agent, tmp_path: Path, *sets: str) -> Examined:
     skill = Skill("lamps", exams, Gate([Threshold(name, 0.9) for name in exams.asked]), "which lamp is lit")
-    return examine_skill(STAGE, skill, agent, tiny_context(tmp_path, *sets))
+    return examine_skill(STAGE, skill, agent, tiny_context(tmp_path, "exam.pass_share=0.1", *sets))
 
 
 def test_each_measure_is_told_apart_and_nothing_else_changes(taught: Agent, tmp_path: Path) -> None:
