@@ -332,7 +332,8 @@ class StageRun:
             is_cut = lesson.name == cut
             shared = not is_cut and self._hand_over(lesson, agent, attempt, resume)
             plan.teach(lesson, agent, resume, self.scores, is_cut, shared=shared)
-            self._glimpse(lesson, agent)
+            if lesson is not lessons[-1]:  # behind the last one the exams themselves follow
+                self._glimpse(lesson, agent)
 
     def _hand_over(self, lesson: Lesson, agent: Agent, attempt: int, resume: dict[str, Any] | None) -> bool:
         """Let other ranks teach the lesson too, from the same position; False if there are none, or it cannot be."""
@@ -379,7 +380,7 @@ class StageRun:
         return set(names[: names.index(saved["lesson"]) + ended])
 
     def _glimpse(self, lesson: Lesson, agent: Agent) -> None:
-        """Hold a fifth of the exam after a lesson; it is shown in the bar, but never judged."""
+        """Hold a fifth of the exam after a lesson, but the last; it is shown in the bar, but never judged."""
         shown: dict[str, float] = {}
         beside: dict[str, dict[str, Any]] = {}
         for skill in self.stage.skills:

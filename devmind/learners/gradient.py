@@ -162,7 +162,7 @@ class GradientLearner(Learner):
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         """AdamW; weight decay applies to matrices, not to vectors and gains."""
-        return torch.optim.AdamW(self.groups({}), lr=self.learning_rate, betas=(0.9, 0.95), foreach=True)
+        return torch.optim.AdamW(self.groups({}), lr=self.learning_rate, betas=(0.9, 0.95), fused=True)
 
     def kind(self, name: str, parameter: nn.Parameter) -> str:
         """The kind of a parameter, which selects its options in `groups`."""

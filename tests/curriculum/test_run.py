@@ -115,6 +115,7 @@ def test_journal_shows_gates_beside_scores(straight):
     journal = Journal(straight.out / "journal.jsonl")
     glimpse, exam = journal.last("glimpse")["measures"]["lamps-lit"], journal.last("exam")["measures"]["lamps-lit"]
     assert glimpse == {"unit": "named", "gate": 0.9, "higher_is_better": True, "chance": 1 / 3, "ceiling": 1.0}
+    assert [event["lesson"] for event in journal.events("glimpse")] == ["one"], "behind the last lesson come the exams"
     assert exam == glimpse | {"floor": 1 / 3, "beaten_by": None, "verdict": "passed", "passed": True}
     assert [e.get("lesson", e.get("exam")) for e in journal.events("begun")] == ["one", "two", "lamps-lit"]
 
