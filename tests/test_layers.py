@@ -51,7 +51,7 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "cost",
         "sharding",
         "untouched",
-        "whole",
+        "consolidation",
         "study",
     )
 }  # the runner and its parts: no stage and no live module imports them

@@ -88,8 +88,8 @@ class AgentConfig(PreTrainedConfig):
             rotary phases exact to about 1e-3 up to here); at most 32,768.
         hearing: settings of the stage that brings an ear for speech, by which it builds the ear and its heads; the
             stage chooses what is not named, and checks it (`configure`).
-        one_mind: the trunk does the work, and heads are light (`whole.py`): where a head is asked that reads the trunk,
-            the trunk is run, also where an arc would have answered without it.
+        one_mind: the trunk does the work, and heads are light (`one_mind.py`): where a head is asked that reads the
+            trunk, the trunk is run, also where an arc would have answered without it.
         stages: names of the stages that admitted the agent, in order.
         trained_on: groups of files (speakers, sources) and of the nursery's looks that this agent has learned from, in
             the order of the lessons; exams refuse overlap.

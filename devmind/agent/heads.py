@@ -83,7 +83,7 @@ class Head(nn.Module):
         return self(tapped, targets) if self.takes_targets else self(tapped)
 
     def light(self, part: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-        """The part and options of its light form in one mind, where the trunk does the work (`agent.whole`): linear,
+        """The part and options of its light form in one mind, where the trunk does the work (`agent.one_mind`): linear,
         one cross-attention, or, if it `generates`, the smallest layers that do. None: it has none and stays as it is.
 
         A light form answers with the same class of Output, and is built on the trunk's features of the senses that this

@@ -99,14 +99,14 @@ def sleep_whole(
             "memory sleep'. Add --whole, or take the other command."
         )
     show.print_loading()
-    from devmind.agent.whole import ROOMS, shared_share
+    from devmind.agent.one_mind import ROOMS, shared_share
     from devmind.cli.agents import named_agent
-    from devmind.curriculum import whole as night
+    from devmind.curriculum import consolidation as night
 
     folder = named_agent(agent)
     assert folder is not None
     with resumable(uncut(ctx.obj)):
-        done = night.whole(
+        done = night.consolidate(
             folder, out, steps=steps, width=width, layers=layers, seed=seed, twin=twin, without=without or ()
         )
     before, now = done.rooms

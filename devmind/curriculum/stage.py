@@ -370,7 +370,7 @@ class Stage(Protocol):
     "module:Class", written out as a literal: it is read without importing the stage, and a saved agent finds its parts
     by it.
 
-    Arcs that have to be fast, and stay arcs in one mind (`devmind.agent.whole`), are named by its `reflexes`, if any.
+    Arcs that have to be fast, and stay arcs in one mind (`agent.one_mind`), are named by its `reflexes`, if any.
     """
 
     name: str

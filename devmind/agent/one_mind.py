@@ -1,9 +1,9 @@
 """One mind: an agent with the senses, effectors and head names of another, whose trunk does the work.
 
 What stages learned apart, in layers, arcs and heads of their own, is to be taught to one wider trunk and light heads
-(`devmind.curriculum.whole`). The new agent begins with everything of the specialist that fits: encoders, marks of
-recalled memories, slots, and heads that are light already. Its trunk has a width of its own inside, and features of the
-specialist's width outside (`Trunk.inlet`, `outlet`), so the specialist's features are a direct target. The inlet is
+(`devmind.curriculum.consolidation`). The new agent begins with everything of the specialist that fits: encoders, marks
+of recalled memories, slots, and heads that are light already. Its trunk has a width of its own inside, and features of
+the specialist's width outside (`Trunk.inlet`, `outlet`), so the specialist's features are a direct target. The inlet is
 orthonormal and the layers begin as the identity, so at birth its features are those of a specialist whose layers pass
 everything through.
 """

@@ -13,12 +13,12 @@ from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
 from devmind.agent.heads import Head, Inlet
+from devmind.agent.one_mind import OneMind, one_mind, shared_share, weights_by_room
 from devmind.agent.output import Categorical, Output, Regression
-from devmind.agent.whole import OneMind, one_mind, shared_share, weights_by_room
-from devmind.curriculum import whole as night
+from devmind.curriculum import consolidation as night
 from devmind.errors import CheckpointError, ConfigError
-from devmind.learners import whole as learning
-from devmind.learners.whole import WholeLearner
+from devmind.learners import consolidation as learning
+from devmind.learners.consolidation import ConsolidationLearner
 from devmind.moment import Moment
 from devmind.testing import tiny_agent
 from tests.curriculum.lamp_stage import LampStage, shown
@@ -143,7 +143,7 @@ def test_a_width_that_does_not_divide_is_refused(specialist: Agent) -> None:
 def test_an_agent_without_stages_is_refused(tmp_path: Path) -> None:
     tiny_agent().save_pretrained(tmp_path / "nobody")
     with pytest.raises(ConfigError, match="has been through no stage"):
-        night.whole(tmp_path / "nobody", tmp_path / "out")
+        night.consolidate(tmp_path / "nobody", tmp_path / "out")
 
 
 def _error(errors: Any, term: str) -> float:
@@ -152,7 +152,7 @@ def _error(errors: Any, term: str) -> float:
 
 
 def test_a_night_teaches_features_and_answers(folder: Path, tmp_path: Path) -> None:
-    done = night.whole(folder, tmp_path / "out", steps=40)
+    done = night.consolidate(folder, tmp_path / "out", steps=40)
     for term, share in (("features", 0.3), ("lamps-lit", 0.5), ("lamps-deep", 0.85)):
         assert _error(done.after, term) < share * _error(done.before, term)
     specialist, agent = Agent.from_pretrained(folder), Agent.from_pretrained(done.agent)
@@ -163,21 +163,21 @@ def test_a_night_teaches_features_and_answers(folder: Path, tmp_path: Path) -> N
     moments = [[Moment(0.0, {"body": shown([0])[0]["senses"]["body"][0, 0].numpy()}, first=True)]]
     assert agent(collate(moments), ["lanterns-deep"])["lanterns-deep"].logits.shape == (1, 1, 3)
     with pytest.raises(CheckpointError, match="has ended"):
-        night.whole(folder, tmp_path / "out", steps=40)
+        night.consolidate(folder, tmp_path / "out", steps=40)
 
 
 def test_with_shuffled_answers_a_night_learns_less(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The held-out errors of the test above fall by what the specialist says of each Moment, and by nothing else."""
-    answers, error = learning.answer_tensors, WholeLearner.errors
+    answers, error = learning.answer_tensors, ConsolidationLearner.errors
     measuring = False
 
     def shuffled(output: Output) -> dict[str, Tensor]:
         found = answers(output)
         return found if measuring else {name: x[torch.randperm(len(x))] for name, x in found.items()}
 
-    def measured(self: WholeLearner, batches: Any) -> dict[str, float]:
+    def measured(self: ConsolidationLearner, batches: Any) -> dict[str, float]:
         nonlocal measuring
         measuring = True
         try:
@@ -186,8 +186,8 @@ def test_with_shuffled_answers_a_night_learns_less(
             measuring = False
 
     monkeypatch.setattr(learning, "answer_tensors", shuffled)
-    monkeypatch.setattr(WholeLearner, "errors", measured)
-    done = night.whole(folder, tmp_path / "out", steps=40)
+    monkeypatch.setattr(ConsolidationLearner, "errors", measured)
+    done = night.consolidate(folder, tmp_path / "out", steps=40)
     for head in ("lamps-lit", "lanterns-lit"):
         assert _error(done.after, head) > 0.8 * _error(done.before, head)
 
@@ -198,39 +198,39 @@ class KilledError(Exception):
 
 def kill_in_step(monkeypatch: pytest.MonkeyPatch, last: int) -> None:
     """Let a night end in a step as by a kill."""
-    update, steps = WholeLearner.update, 0
+    update, steps = ConsolidationLearner.update, 0
 
-    def dying(self: WholeLearner, batch: Any, step: int) -> Any:
+    def dying(self: ConsolidationLearner, batch: Any, step: int) -> Any:
         nonlocal steps
         steps += 1
         if steps == last:
             raise KilledError
         return update(self, batch, step)
 
-    monkeypatch.setattr(WholeLearner, "update", dying)
+    monkeypatch.setattr(ConsolidationLearner, "update", dying)
 
 
 def test_killed_night_resumes_bit_for_bit(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    straight = night.whole(folder, tmp_path / "straight", steps=12)
+    straight = night.consolidate(folder, tmp_path / "straight", steps=12)
     with monkeypatch.context() as patch:
         kill_in_step(patch, 8)
         with pytest.raises(KilledError):
-            night.whole(folder, tmp_path / "killed", steps=12)
+            night.consolidate(folder, tmp_path / "killed", steps=12)
     with pytest.raises(CheckpointError, match="another twin and steps; give another --out"):
-        night.whole(folder, tmp_path / "killed", steps=13, twin=True)
+        night.consolidate(folder, tmp_path / "killed", steps=13, twin=True)
     updates = []
-    update = WholeLearner.update
+    update = ConsolidationLearner.update
     monkeypatch.setattr(
-        WholeLearner, "update", lambda self, batch, step: updates.append(step) or update(self, batch, step)
+        ConsolidationLearner, "update", lambda self, batch, step: updates.append(step) or update(self, batch, step)
     )
-    resumed = night.whole(folder, tmp_path / "killed", steps=12)
+    resumed = night.consolidate(folder, tmp_path / "killed", steps=12)
     assert 0 < updates[0] <= 7
     assert Agent.from_pretrained(resumed.agent).sha256() == Agent.from_pretrained(straight.agent).sha256()
     assert (resumed.before, resumed.after, resumed.means) == (straight.before, straight.after, straight.means)
 
 
 def test_a_twins_layers_pass_everything_through(folder: Path, tmp_path: Path) -> None:
-    done = night.whole(folder, tmp_path / "out", steps=20, twin=True)
+    done = night.consolidate(folder, tmp_path / "out", steps=20, twin=True)
     agent = Agent.from_pretrained(done.agent)
     assert not any(bool(layer.mlp.down_proj.weight.any()) for layer in agent.trunk.decoder.layers)
     assert _error(done.after, "lamps-lit") < _error(done.before, "lamps-lit")

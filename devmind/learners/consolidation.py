@@ -1,4 +1,4 @@
-"""The learner of the long night: what a specialist's stages learned apart is taught to one mind (`agent.whole`).
+"""The learner of the long night: what a specialist's stages learned apart is taught to one mind (`agent.one_mind`).
 
 Complementary learning systems (McClelland, McNaughton and O'Reilly 1995): stages learn fast, in parts of their own; a
 night distils them by batches of all lessons, interleaved. Targets are the specialist's features of each token (Romero
@@ -18,9 +18,9 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED, to_device
 from devmind.agent.device import place
+from devmind.agent.one_mind import pass_through
 from devmind.agent.output import Categorical, Output, masked_mean
 from devmind.agent.taps import Perceived
-from devmind.agent.whole import pass_through
 from devmind.curriculum.stage import Batches, Learner, Scalars
 from devmind.errors import ConfigError
 from devmind.learners.distil import answer_tensors, distance
@@ -99,7 +99,7 @@ def comparable(agent: Agent, head: str, output: Output) -> bool:
     return isinstance(output, Categorical) or not agent.head(head).generates
 
 
-class WholeLearner(MuonLearner, JointLearner):
+class ConsolidationLearner(MuonLearner, JointLearner):
     """Teaches one mind all lessons at once: a step has one batch of each modality, in turn of its lessons.
 
     Encoders stay as they are, so keys and names stay valid, and a batch is encoded once for both agents.

@@ -16,8 +16,8 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
+from devmind.agent.one_mind import OneMind, one_mind, weights_by_room
 from devmind.agent.threads import training_threads
-from devmind.agent.whole import OneMind, one_mind, weights_by_room
 from devmind.checkpointing.files import make_folder
 from devmind.checkpointing.lock import lock_folder
 from devmind.config import RunConfig
@@ -31,10 +31,10 @@ from devmind.curriculum.stage import ROWS_SHARE, Batches, Context, Lesson, Stage
 from devmind.curriculum.start import make_context
 from devmind.curriculum.teaching import position
 from devmind.errors import CheckpointError, ConfigError, DevmindError, nearest
-from devmind.learners.whole import (
+from devmind.learners.consolidation import (
     FEATURES,
+    ConsolidationLearner,
     Taught,
-    WholeLearner,
     as_it_was,
     comparable,
     is_ordinary,
@@ -44,7 +44,7 @@ from devmind.learners.whole import (
 )
 from devmind.seeding import derive_seed
 
-LESSON, JOURNAL, MILESTONE = "whole", "journal.jsonl", "one-mind"
+LESSON, JOURNAL, MILESTONE = "consolidation", "journal.jsonl", "one-mind"
 STEPS = {"tiny": 40, "nursery": 4000, "child": 20_000, "adult": 60_000}
 MINUTES = 60.0
 """About the minutes that these steps take at size nursery on two cores."""
@@ -56,7 +56,7 @@ FAULTS = (DevmindError, NotImplementedError, RuntimeError, KeyError, AttributeEr
 
 
 @dataclass(frozen=True)
-class Whole:
+class Consolidated:
     """The result of a long night.
 
     Attributes:
@@ -77,7 +77,7 @@ class Whole:
     means: Mapping[str, float]
 
 
-def whole(
+def consolidate(
     folder: Path,
     out: Path,
     *,
@@ -87,7 +87,7 @@ def whole(
     seed: int = 0,
     twin: bool = False,
     without: Sequence[str] = (),
-) -> Whole:
+) -> Consolidated:
     """Teach one mind what the agent in `folder` can do; after a kill, a call with the same `out` continues exactly.
 
     Args:
@@ -131,12 +131,12 @@ def whole(
 
 def _check_begun(journal: Journal, begun: Mapping[str, Any], context: Context, specialist: Agent) -> None:
     """Note a new night, or check that the one in the folder is the same."""
-    before = journal.last("whole")
+    before = journal.last("consolidation")
     if before is None:
         refuse_leftovers(context.out)
-        journal.write("whole", **begun, pinned=pins(context, specialist.config.stages))
+        journal.write("consolidation", **begun, pinned=pins(context, specialist.config.stages))
         return
-    if journal.last("whole_done"):
+    if journal.last("consolidated"):
         raise CheckpointError(f"The long night in '{context.out}' has ended; give another --out for the next one.")
     changed = [name for name, value in begun.items() if before[name] != value]
     if changed:
@@ -156,7 +156,7 @@ def _night(
     steps: int | None,
     twin: bool,
     without: Sequence[str],
-) -> Whole:
+) -> Consolidated:
     agent = mind.agent
     place(specialist, context.device)
     place(agent, context.device)
@@ -179,8 +179,8 @@ def _night(
     rooms = (weights_by_room(specialist), weights_by_room(agent))
     new = context.out / "milestones" / f"{len(agent.config.stages):02d}-{'twin' if twin else MILESTONE}"
     agent.save_pretrained(new)
-    journal.write("whole_done", rooms=rooms, after=after, means=learner.means())
-    return Whole(new, rooms, mind.stays, left_out, unreached, before, after, learner.means())
+    journal.write("consolidated", rooms=rooms, after=after, means=learner.means())
+    return Consolidated(new, rooms, mind.stays, left_out, unreached, before, after, learner.means())
 
 
 def lessons_of(
@@ -252,12 +252,14 @@ def _reached(agent: Agent, loss: torch.Tensor) -> frozenset[str]:
 
 def lesson(specialist: Agent, taught: Sequence[Taught], steps: int | None, twin: bool) -> tuple[Lesson, Any]:
     """The night as a lesson, and what gives its one learner."""
-    made = dict[int, WholeLearner]()
+    made = dict[int, ConsolidationLearner]()
 
-    def learner(agent: Agent, context: Context) -> WholeLearner:
+    def learner(agent: Agent, context: Context) -> ConsolidationLearner:
         rate = LEARNING_RATE[context.config.size]
         if id(agent) not in made:
-            made[id(agent)] = WholeLearner(agent, specialist, taught, seed=context.seed, learning_rate=rate, twin=twin)
+            made[id(agent)] = ConsolidationLearner(
+                agent, specialist, taught, seed=context.seed, learning_rate=rate, twin=twin
+            )
         return made[id(agent)]
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
