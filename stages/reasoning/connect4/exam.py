@@ -140,11 +140,16 @@ def _elsewhere(one: RatedPositions, players: dict[str, np.ndarray], rules: dict[
         measure = replace(_measure(name, one, players[player]), reference="", note=f"{player}, on {one.name}")
         yield from elsewhere(measure, {rule: rules[rule] for rule in beside})
     yield Measure(
-        "connect4/elsewhere/ratio", f"mistakes, divided by those of the {CENTRE}",
-        ratio(players[ALONE], rules[CENTRE], OF_CENTRE), chance=one.by_chance / max(rules[CENTRE].mean(), 1e-6),
-        ceiling=0.0, floors={CENTRE: 1.0}, higher_is_better=False, episodes=one.episodes,
+        "connect4/elsewhere/ratio",
+        f"mistakes, divided by those of the {CENTRE}",
+        ratio(players[ALONE], rules[CENTRE], OF_CENTRE),
+        chance=one.by_chance / max(rules[CENTRE].mean(), 1e-6),
+        ceiling=0.0,
+        floors={CENTRE: 1.0},
+        higher_is_better=False,
+        episodes=one.episodes,
         note=f"paired, the network without search, on {one.name}",
-    )  # fmt: skip
+    )
 
 
 def _learned(one: RatedPositions, lost: np.ndarray, untrained: np.ndarray) -> Measure:

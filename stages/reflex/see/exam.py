@@ -107,14 +107,17 @@ def _shifted(agent: Agent, taught: Pictures, unseen: Pictures) -> list[Measure]:
     shown = {ways: _another_source(unseen.images, ways) for ways in (SHIFTS, *((one,) for one in SHIFTS))}
     right = {ways: _named(agent, "see", sight) == unseen.labels for ways, sight in shown.items()}
     measure = Measure(
-        "see/shifted", "digits named correctly", right[SHIFTS].astype(np.float64), chance=0.1, rate=True,
-        rows={f"{one} alone": float(right[one,].mean()) for one in SHIFTS} | {
-            "by the trunk": float((_named(agent, "see_trunk", shown[SHIFTS]) == unseen.labels).mean())
-        },
+        "see/shifted",
+        "digits named correctly",
+        right[SHIFTS].astype(np.float64),
+        chance=0.1,
+        rate=True,
+        rows={f"{one} alone": float(right[one,].mean()) for one in SHIFTS}
+        | {"by the trunk": float((_named(agent, "see_trunk", shown[SHIFTS]) == unseen.labels).mean())},
         floors={name: float(named.mean()) for name, named in _rules(taught, shown[SHIFTS], unseen.labels).items()},
         note=f"{unseen.source}, each with another margin, pen, blur and light; choose by this, never by elsewhere",
         episodes=identities({"picture": unseen.images}),
-    )  # fmt: skip
+    )
     return [measure]
 
 
@@ -127,11 +130,15 @@ def _elsewhere(agent: Agent, context: Context, taught: Pictures) -> list[Measure
     given = given.take(np.linspace(0, len(given.labels) - 1, n).astype(int))
     sight = as_sight(given.images)
     measure = Measure(
-        "see/elsewhere", "digits named correctly",
-        (_named(agent, "see", sight) == given.labels).astype(np.float64), chance=0.1, rate=True,
+        "see/elsewhere",
+        "digits named correctly",
+        (_named(agent, "see", sight) == given.labels).astype(np.float64),
+        chance=0.1,
+        rate=True,
         rows={"by the trunk": float((_named(agent, "see_trunk", sight) == given.labels).mean())},
-        note=f"{given.source}; lessons showed {taught.source}", episodes=identities({"picture": given.images}),
-    )  # fmt: skip
+        note=f"{given.source}; lessons showed {taught.source}",
+        episodes=identities({"picture": given.images}),
+    )
     return elsewhere(measure, _rules(taught, sight, given.labels))
 
 
