@@ -8,6 +8,7 @@ from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
+from devmind.config import LessonConfig
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.machine import measure_machine, step_s
 from devmind.curriculum.progress import say
@@ -177,7 +178,7 @@ class LessonPlan:
             trained=taught.trained,
             busy=taught.busy,
             unrehearsed=unrehearsed_why(lesson, agent, self.context),
-            compared=_compared(lesson, taught),
+            compared=_compared(lesson, taught, self.context.config.lessons.get(lesson.name)),
         )
         was = resume or {"update": 0, "seconds": 0.0}
         self.correct_forecast(lesson.name, taught.steps - was["update"], taught.seconds - was["seconds"], left)
@@ -310,12 +311,13 @@ def times(factor: float) -> str:
     return f"{factor:.2g} times" if factor >= 1 else f"{100 * factor:.2g} % of"
 
 
-def _compared(lesson: Lesson, taught: LessonResult) -> str:
+def _compared(lesson: Lesson, taught: LessonResult, changed: LessonConfig | None) -> str:
     """What is known about another way to teach it, and the time that was saved by not going down a gradient."""
-    if lesson.instead_of <= lesson.steps:
+    gradient = lesson.instead_of
+    if not (changed and changed.steps):  # a run of fewer minutes would have fewer steps of either
+        gradient = round(gradient * taught.steps / lesson.steps)
+    if not taught.steps or gradient <= taught.steps:
         return lesson.compared
-    gradient = round(lesson.instead_of * taught.steps / lesson.steps)  # a run may have fewer steps than the lesson
-    own_s = taught.seconds * (1 - taught.rehearsal_share)
-    saved_s = own_s * (lesson.instead_of / lesson.steps - 1)
+    saved_s = taught.seconds * (1 - taught.rehearsal_share) * (gradient / taught.steps - 1)
     said = f"Solved in closed form, which saved about {saved_s:.0f} s against {gradient:,} steps down a gradient."
     return f"{said} {lesson.compared}".strip()

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from devmind.config import LessonConfig
 from devmind.curriculum import childhood, machine, plan, runner, stage_run, teaching
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.journal import Journal
@@ -389,12 +390,17 @@ def test_a_lesson_without_a_gradient_says_what_that_saved_in_the_journal_and_the
     lesson = replace(LampStage(steps=100).lessons(tiny_context(Path()))[0], instead_of=500)
     taught = teaching.LessonResult(100, 20.0, "done", {}, 0, 0.0, {})
     said = "Solved in closed form, which saved about 80 s against 500 steps down a gradient."
-    assert plan._compared(lesson, taught) == said
-    assert plan._compared(replace(lesson, compared="Measured: x."), taught) == f"{said} Measured: x."
+    assert plan._compared(lesson, taught, None) == said
+    assert plan._compared(replace(lesson, compared="Measured: x."), taught, LessonConfig()) == f"{said} Measured: x."
     # A run of half the minutes has half the steps of either.
     halved = replace(taught, steps=50, seconds=10.0)
-    assert plan._compared(lesson, halved) == said.replace("80 s", "40 s").replace("500", "250")
+    assert plan._compared(lesson, halved, None) == said.replace("80 s", "40 s").replace("500", "250")
+    asked = LessonConfig(steps=50)
+    assert plan._compared(lesson, halved, asked) == said.replace("80 s", "90 s"), (
+        "gradient would have had its own steps"
+    )
+    assert plan._compared(lesson, replace(taught, steps=0), asked) == ""
     rehearsed = replace(taught, rehearsals=20, rehearsal_share=0.5)
-    assert "saved about 40 s" in plan._compared(lesson, rehearsed)
+    assert "saved about 40 s" in plan._compared(lesson, rehearsed, None)
     for gradient in (0, 100):
-        assert plan._compared(replace(lesson, instead_of=gradient), taught) == ""
+        assert plan._compared(replace(lesson, instead_of=gradient), taught, None) == ""
