@@ -202,13 +202,14 @@ def build_decoder(config: AgentConfig) -> PreTrainedModel:
         return decoder
     if config.trunk is not None:
         return _from_saved(config.trunk)
-    decoder = LlamaModel._from_config(_llama_config(config), attn_implementation=ATTENTION, dtype=torch.float32)
+    decoder = LlamaModel._from_config(llama_config(config), attn_implementation=ATTENTION, dtype=torch.float32)
     for layer in decoder.layers:
         zero_outputs(layer)
     return decoder
 
 
-def _llama_config(config: AgentConfig) -> LlamaConfig:
+def llama_config(config: AgentConfig) -> LlamaConfig:
+    """Of a fresh decoder of an agent's size."""
     return LlamaConfig(
         vocab_size=1,
         hidden_size=config.width,

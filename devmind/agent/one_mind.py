@@ -21,9 +21,8 @@ from torch import nn
 
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
-from devmind.agent.decoders import zero_outputs
+from devmind.agent.decoders import llama_config, zero_outputs
 from devmind.agent.encoders import named_seed
-from devmind.agent.taps import Tap
 from devmind.errors import ConfigError
 
 WIDTH, LAYERS = {"tiny": 32, "nursery": 256, "child": 768, "adult": 1536}, {"tiny": 2, "nursery": 6}
@@ -78,12 +77,8 @@ def one_mind(
 
 def _llama(was: AgentConfig, width: int, layers: int) -> dict[str, Any]:
     heads = width // (was.width // was.attention_heads)
-    # As in a specialist: SwiGLU's third matrix at 8/3 of the width.
-    return {
-        "model_type": "llama", "hidden_size": width, "intermediate_size": -(-width * 8 // 3 // 8) * 8,
-        "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": heads,
-        "max_position_embeddings": was.rebase_at,
-    }  # fmt: skip
+    inner = AgentConfig(width=width, layers=layers, attention_heads=heads, rebase_at=was.rebase_at)
+    return llama_config(inner).to_dict()
 
 
 def _light(agent: Agent, entry: dict[str, Any], reflexes: Collection[str], stays: dict[str, str]) -> dict[str, Any]:
@@ -138,8 +133,8 @@ def _begin(trunk: Any, gain: torch.Tensor, seed: int) -> None:
 def _copy(specialist: Agent, agent: Agent) -> None:
     """Copy everything but layers and changed heads, of which none begins half as another head was."""
     theirs, mine = specialist.state_dict(), agent.state_dict()
-    fresh = {f"heads.{new['name']}." for new, old in zip(agent.config.heads, specialist.config.heads, strict=True)
-             if (new["part"], new["options"]) != (old["part"], old["options"])}  # fmt: skip
+    pairs = zip(agent.config.heads, specialist.config.heads, strict=True)
+    fresh = [f"heads.{new['name']}." for new, old in pairs if form_of(new) != form_of(old)]
     names = [name for name in mine if not name.startswith(("trunk.decoder.", "trunk.inlet.", "trunk.outlet.", *fresh))]
     for name in names:
         mine[name].copy_(theirs[name])
@@ -151,25 +146,37 @@ def pass_through(agent: Agent) -> tuple[str, ...]:
 
 
 def weights_by_room(agent: Agent) -> dict[str, int]:
-    """The number of an agent's weights in each of `ROOMS`; a stage's own layers count to the heads that generate if not
-    all tokens pass them, since nothing else is taught by them."""
+    """The number of an agent's weights in each of `ROOMS`; layers of a stage's own tokens count to what generates."""
     found = Counter(dict.fromkeys(ROOMS, 0))
-    own = agent.trunk.n_layers - len(agent.config.grown)
-    grown = {f"trunk.decoder.layers.{own + at}." for at, stage in enumerate(agent.config.grown)
-             if stage in agent.config.deep}  # fmt: skip
     for name, parameter in agent.named_parameters():
+        kind, _, rest = name.partition(".")
         room = "slots and marks"
-        if name.startswith("trunk.") and not name.startswith("trunk.slots"):
-            room = "heads that generate" if name.startswith(tuple(grown)) else "shared layers"
-        elif name.startswith("encoders."):
+        if kind == "trunk" and not rest.startswith("slots"):
+            room = "heads that generate" if name.startswith(_of_some_tokens(agent)) else "shared layers"
+        elif kind == "encoders":
             room = "encoders"
-        elif name.startswith("heads."):
-            head = name.split(".")[1]
-            on_trunk = Tap.of(agent.tap_of(head)).on_trunk
-            room = "light heads" if on_trunk else "arcs"
-            room = "heads that generate" if agent.head(head).generates else room
+        elif kind == "heads":
+            room = _room_of(agent, rest.split(".")[0])
         found[room] += parameter.numel()
     return dict(found)
+
+
+def _of_some_tokens(agent: Agent) -> tuple[str, ...]:
+    """Prefixes of the layers that only some tokens pass."""
+    born = agent.trunk.n_layers - len(agent.config.grown)
+    grown = [born + at for at, stage in enumerate(agent.config.grown) if stage in agent.config.deep]
+    return tuple(f"trunk.decoder.layers.{number}." for number in grown)
+
+
+def _room_of(agent: Agent, head: str) -> str:
+    if agent.head(head).generates:
+        return "heads that generate"
+    return "light heads" if agent.tap_of(head).on_trunk else "arcs"
+
+
+def form_of(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a head's parameters depend on besides what it taps."""
+    return entry["part"], entry["options"]
 
 
 def shared_share(rooms: Mapping[str, int]) -> float:

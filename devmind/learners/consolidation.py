@@ -18,7 +18,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED, to_device
 from devmind.agent.device import place
-from devmind.agent.one_mind import pass_through
+from devmind.agent.one_mind import form_of, pass_through
 from devmind.agent.output import Categorical, Output, masked_mean
 from devmind.agent.taps import Perceived
 from devmind.curriculum.stage import Batches, Learner, Scalars
@@ -213,7 +213,7 @@ class ConsolidationLearner(MuonLearner, JointLearner):
 def as_it_was(agent: Agent, specialist: Agent) -> list[str]:
     """The heads that read no trunk and are the specialist's own: reflexes, and what feeds beliefs."""
     pairs = zip(agent.config.heads, specialist.config.heads, strict=True)
-    same = [new["name"] for new, old in pairs if (new["part"], new["options"]) == (old["part"], old["options"])]
+    same = [new["name"] for new, old in pairs if form_of(new) == form_of(old)]
     return [name for name in same if name in agent.heads and not agent.tap_of(name).on_trunk]
 
 

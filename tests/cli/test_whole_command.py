@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devmind.agent.agent import Agent
-from devmind.curriculum import whole as night
+from devmind.curriculum import consolidation as night
 from devmind.testing import tiny_agent
 from tests.curriculum.lamp_stage import LampStage
 
