@@ -1,6 +1,4 @@
-"""Other precisions than float32: weights rounded to half, as agents are stored, and lessons in float64 (`precision:
-64-true`), where the agent and everything computed with it is in double precision.
-"""
+"""Weights rounded to half precision, as agents are stored; lessons in float64, all of it (`precision: 64-true`)."""
 
 from __future__ import annotations
 

@@ -122,12 +122,10 @@ def examine_last(
 def _held(out: Path, stages: Sequence[Stage], agent: Agent, context: Context) -> list[Examined]:
     """The exams that runs of `stages` in `out` held of their own agents, as far as they are `agent`'s too.
 
-    They are if the agent has every tensor of the examined one, equal to the bit, every later stage has left all that
-    the exam uses untouched (`find_untouched`), and the exams were held by this version, with the same data.
+    They are if it has every tensor of the examined one, to the bit, each later stage left all that the exam uses
+    untouched (`find_untouched`), and version and data are the same.
     """
-    found: list[Examined] = []
-    last = agent.state_dict()
-    newest: dict[str, Any] = {}
+    found, last, newest = list[Examined](), agent.state_dict(), dict[str, Any]()
     for stage in reversed(stages):
         journal = Journal(out / stage.name / "journal.jsonl")
         start, finished = journal.last("start"), journal.last("finished")

@@ -401,8 +401,8 @@ class StageRun:
         when = f"attempt {attempt}"
         before, same = self._inherited(earlier), None
         if earlier:
-            begun = self._began_with() or self.out / "start"
-            given = place(self._round(Agent.from_pretrained(begun)), self.context.device)
+            given = self._round(Agent.from_pretrained(self._began_with() or self.out / "start"))
+            place(given, self.context.device)
             same = find_untouched(given, agent, self.stage, earlier, self.context)
             before = before if same else self._before(before, earlier, given)
         if same is None:
