@@ -291,12 +291,12 @@ class Genome:
     def fresh(self, count: int, generator: torch.Generator) -> Tensor:
         """Members whose layers begin as `nn.Linear` does; what stands in no layer begins as in the head."""
         members = self.read().repeat(count, 1)
-        linear = [name for name, module in self.head.named_modules() if isinstance(module, nn.Linear)]
+        linear = {name: module for name, module in self.head.named_modules() if isinstance(module, nn.Linear)}
         parts = self.split(members)
-        for layer in linear:
+        for layer, module in linear.items():
+            bound = module.in_features**-0.5
             for own in (f"{layer}.weight", f"{layer}.bias"):
                 if own in parts:
-                    bound = self.head.get_submodule(layer).in_features ** -0.5
                     parts[own].uniform_(-bound, bound, generator=generator)
         return members
 
