@@ -141,10 +141,10 @@ STAGE_NAMES: Mapping[str, frozenset[str]] = {
 }
 """Module -> other names of stages that stand in it. It may only shrink: what a stage brings is found by its plugins."""
 
-MOST_LINES: Mapping[str, int] = {"devmind": 67_950, "stages": 41_150, "sensors": 1_900, "tests": 75_600}
+MOST_LINES: Mapping[str, int] = {"devmind": 69_700, "stages": 41_600, "sensors": 1_900, "tests": 76_800}
 """Folder -> lines of Python that it may have: what is added takes something out. Lower them with the house. Saving, the
 feed and more machines were given 3,000 lines and two thirds as many of tests."""
-MOST_PARTS, MOST_KINDS, MOST_COMMANDS, MOST_OPTIONS = 22, 56, 47, 145
+MOST_PARTS, MOST_KINDS, MOST_COMMANDS, MOST_OPTIONS = 22, 56, 48, 153
 """Parts by entry point, classes of parts (those that stages name, too), commands, and options of commands."""
 
 HEAVY = frozenset({"torch", "lightning", "pytorch_lightning", "transformers", "diffusers", "librosa", "cv2", "numba"})

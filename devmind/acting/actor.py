@@ -74,7 +74,7 @@ class Actor:
         if not self.agent.config.one_mind:
             return False
         asked = self.agent.effectors if self.effectors is None else self.effectors
-        standing = self.standing or {effector: self.agent.heads_of(effector) for effector in asked}
+        standing = self.standing or {effector: tuple(self.agent.heads_of(effector)) for effector in asked}
         names = {*self.heads, *(name for effector in asked for name in standing.get(effector, ()))}
         return any(self.agent.tap_of(name).on_trunk for name in names)
 

@@ -173,7 +173,8 @@ class ReaderHead(Head):
 
     def light(self, part: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
         """A linear map of all tokens, of the rank `RANK` where the answers are many."""
-        many = self.read.net[-1].out_features > RANK
+        last: Any = self.read.net[-1]
+        many = last.out_features > RANK
         kept = {name: value for name, value in options.items() if name not in ("hidden", "depth", "activation")}
         return part, kept | ({"depth": 1, "hidden": RANK, "activation": "none"} if many else {"depth": 0})
 

@@ -40,7 +40,7 @@ class PlanHead(FollowingHead):
     """
 
     generates, reads_senses = True, True
-    lighter = (("width", 0.25),)
+    lighter: ClassVar[tuple[tuple[str, float], ...] | None] = (("width", 0.25),)
     form: ClassVar[Form]
     grip: ClassVar[int]
     candidates: int

@@ -137,10 +137,10 @@ def fed_market(context: Context, generation: int, episodes: int) -> dict[str, Ve
     if (feed := context.feed_of(MarketRules.name)) is None:
         return None
     first = generation * max(1, episodes // FED_AGAIN)
-    rules = MarketRules()
+    rules: Any = MarketRules()
     rules.costs = Costs(**context.options(NAME, COSTS))
     price = fed_paths(feed.episodes(first, episodes), rules.costs)["price"].double().numpy()
-    world = VectorWorld(rules, len(price))
+    world: VectorWorld[Any] = VectorWorld(rules, len(price))
     world.restore(replace(rules.initial(np.arange(len(price))), price=price))
     return {MarketRules.name: world}
 
