@@ -56,7 +56,7 @@ FAULTS = (DevmindError, NotImplementedError, RuntimeError, KeyError, AttributeEr
 
 
 @dataclass(frozen=True)
-class Consolidated:
+class Consolidation:
     """The result of a long night.
 
     Attributes:
@@ -87,7 +87,7 @@ def consolidate(
     seed: int = 0,
     twin: bool = False,
     without: Sequence[str] = (),
-) -> Consolidated:
+) -> Consolidation:
     """Teach one mind what the agent in `folder` can do; after a kill, a call with the same `out` continues exactly.
 
     Args:
@@ -136,7 +136,7 @@ def _check_begun(journal: Journal, begun: Mapping[str, Any], context: Context, s
         refuse_leftovers(context.out)
         journal.write("consolidation", **begun, pinned=pins(context, specialist.config.stages))
         return
-    if journal.last("consolidated"):
+    if journal.last("consolidation_done"):
         raise CheckpointError(f"The long night in '{context.out}' has ended; give another --out for the next one.")
     changed = [name for name, value in begun.items() if before[name] != value]
     if changed:
@@ -156,7 +156,7 @@ def _night(
     steps: int | None,
     twin: bool,
     without: Sequence[str],
-) -> Consolidated:
+) -> Consolidation:
     agent = mind.agent
     place(specialist, context.device)
     place(agent, context.device)
@@ -179,8 +179,8 @@ def _night(
     rooms = (weights_by_room(specialist), weights_by_room(agent))
     new = context.out / "milestones" / f"{len(agent.config.stages):02d}-{'twin' if twin else MILESTONE}"
     agent.save_pretrained(new)
-    journal.write("consolidated", rooms=rooms, after=after, means=learner.means())
-    return Consolidated(new, rooms, mind.stays, left_out, unreached, before, after, learner.means())
+    journal.write("consolidation_done", rooms=rooms, after=after, means=learner.means())
+    return Consolidation(new, rooms, mind.stays, left_out, unreached, before, after, learner.means())
 
 
 def lessons_of(
