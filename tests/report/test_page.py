@@ -420,6 +420,7 @@ def test_the_page_tells_what_the_trunk_carries_of_each_gate(results: dict[str, A
     asked = {"whole": 0.91, "passing": 0.32, "gained": 0.59, "low": 0.51, "high": 0.66, "n": 80}
     first["trunk"], second["trunk"] = {"verdict": "needs the layers", **asked}, {"verdict": "not in its path"}
     page = render(results)
+    assert '<a href="#trunk">Trunk</a>' in page
     table = page.split("What the trunk carries")[1].split("</table>")[0]
     rows = [re.sub(r"<[^>]+>", " ", row).split() for row in table.split("<tr>")[2:]]
     found = {row[0]: " ".join(row[1:]) for row in rows}
