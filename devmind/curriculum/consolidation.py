@@ -36,11 +36,10 @@ from devmind.learners.consolidation import (
     ConsolidationLearner,
     Taught,
     as_it_was,
-    comparable,
+    askable,
+    distances,
     is_ordinary,
     modality_of,
-    readable,
-    think_both,
 )
 from devmind.seeding import derive_seed
 
@@ -170,16 +169,15 @@ def _night(
     before = (journal.last("errors_before") or {}).get("errors")
     if before is None:
         before = learner_of(agent, context).errors(held_out)
-        learned = {*as_it_was(agent, specialist), *(name for one in taught for name in one.reached)}
-        unreached = [name for name in agent.heads if name not in learned]
-        journal.write("errors_before", errors=before, left_out=left_out, stays=dict(mind.stays), unreached=unreached)
+        journal.write("errors_before", errors=before, left_out=left_out, stays=dict(mind.stays))
     plan.teach(night, agent, resume=saved)
     learner = learner_of(agent, context)
-    after, unreached = learner.errors(held_out), (journal.last("errors_before") or {})["unreached"]
+    after, learned = learner.errors(held_out), {*as_it_was(agent, specialist), *learner.reached}
+    unreached = [name for name in agent.heads if name not in learned]
     rooms = (weights_by_room(specialist), weights_by_room(agent))
     new = context.out / "milestones" / f"{len(agent.config.stages):02d}-{'twin' if twin else MILESTONE}"
     agent.save_pretrained(new)
-    journal.write("consolidation_done", rooms=rooms, after=after, means=learner.means())
+    journal.write("consolidation_done", rooms=rooms, after=after, means=learner.means(), unreached=unreached)
     return Consolidation(new, rooms, mind.stays, left_out, unreached, before, after, learner.means())
 
 
@@ -211,33 +209,25 @@ def _try(specialist: Agent, agent: Agent, stage: str, lesson: Lesson, batches: B
     """What of a lesson can be taught: its heads' answers and the trunk's features; else, or for a head that generates,
     its own loss."""
     batch = batches.rehearsal(0)
-    heads, features = tuple[str, ...](), False
-    if is_ordinary(batch):
-        names = [name for name in readable(agent, stage, batch) if name not in as_it_was(agent, specialist)]
-        ours, theirs = think_both(agent, specialist, names, batch)
-        features = theirs.readout is not None
-        for name in names:
-            if agent.tap_of(name).read(ours) is not None and specialist.tap_of(name).read(theirs) is not None:
-                output = agent.run_head(name, ours)
-                heads += (name,) if comparable(agent, name, output) else ()
-    generates = {f"heads.{name}." for name, head in agent.heads.items() if head.generates and name not in heads}
+    heads = askable(agent, specialist, stage) if is_ordinary(batch) else ()
+    found = distances(agent, specialist, heads, batch) if is_ordinary(batch) else {}
+    generates = {f"heads.{name}." for name, head in agent.heads.items() if head.generates and name not in found}
     of_stage = {f"heads.{entry['name']}." for entry in agent.config.heads if entry["stage"] == stage}
     learner = why = None
-    reached: frozenset[str] = frozenset(heads)
+    reached = frozenset[str]()
     try:
         learner = lesson.make_learner(specialist, context)
         learner.remember()
         own = not is_ordinary(batch) or bool(generates & of_stage & set(learner.trains))
         learner.agent = agent
-        more = _reached(agent, learner.rehearse(batch)[0]) if own else frozenset()
-        reached |= more
-        if not more:
+        reached = _reached(agent, learner.rehearse(batch)[0]) if own else reached
+        if not reached:
             learner, why = None, "its own loss does not reach the one mind"
     except FAULTS as error:
         learner, why = None, f"{type(error).__name__}: {error}".split("\n")[0]
-    if not heads and learner is None:
+    if not found and learner is None:
         raise ConfigError(f"its batches cannot be compared, and {why}")
-    return Taught(stage, lesson.name, batches, learner, heads, features, modality_of(batch), reached)
+    return Taught(stage, lesson.name, batches, learner, heads, modality_of(batch), reached)
 
 
 def _reached(agent: Agent, loss: torch.Tensor) -> frozenset[str]:
@@ -280,7 +270,7 @@ def step_of(taught: Sequence[Taught], update: int) -> dict[str, dict[str, Any]]:
 
 
 def _held_out(taught: Sequence[Taught], at: int, steps: int) -> list[Any]:
-    """Batches of a lesson from behind all that the night takes of it."""
+    """Batches of a lesson from behind all that the night takes of it, if the agents can be run on them."""
     one = taught[at]
     return [one.batches.make(one.batches.steps + steps + n) for n in range(HELD_OUT)] if one.heads else []
 

@@ -51,7 +51,8 @@ class Taught:
 
     Attributes:
         learner: knows the lesson's own loss of the one mind; None: it has none that could be asked.
-        heads: those whose answers are distilled; features: whether the trunk's are. reached: all heads that it teaches.
+        heads: those whose answers are distilled, each by batches that have what it reads; none if batches are known
+            to the lesson alone. reached: the heads that its own loss teaches.
     """
 
     stage: str
@@ -59,14 +60,8 @@ class Taught:
     batches: Batches
     learner: Learner | None
     heads: tuple[str, ...] = ()
-    features: bool = False
     modality: str = OTHERS
     reached: frozenset[str] = frozenset()
-
-    @property
-    def terms(self) -> list[str]:
-        """The names of its terms in the loss."""
-        return [*([FEATURES] if self.features else []), *self.heads, *([OWN] if self.learner else [])]
 
 
 def modality_of(batch: Any) -> str:
@@ -80,18 +75,18 @@ def is_ordinary(batch: Any) -> bool:
     return isinstance(batch, Mapping) and set(batch) >= ORDINARY
 
 
-def readable(agent: Agent, stage: str, batch: Any) -> list[str]:
-    """The heads of `stage` that can be asked about an ordinary batch and compared."""
+def askable(agent: Agent, specialist: Agent, stage: str) -> tuple[str, ...]:
+    """The heads of `stage` that learn, and can be asked about an ordinary batch."""
+    still = as_it_was(agent, specialist)
+    names = [entry["name"] for entry in agent.config.heads if entry["stage"] == stage and entry["name"] in agent.heads]
+    return tuple(name for name in names if name not in still and not agent.head(name).takes_targets)
+
+
+def readable(agent: Agent, names: Sequence[str], batch: Any) -> list[str]:
+    """Those of the heads that read senses which the batch has."""
     senses = {*batch["senses"], *([RECALLED] if "recalled" in batch else [])}
     senses |= {name for name, encoder in agent.in_order.items() if encoder.of in senses}
-    return [
-        entry["name"]
-        for entry in agent.config.heads
-        if entry["stage"] == stage
-        and entry["name"] in agent.heads
-        and agent.tap_of(entry["name"]).can_read(senses)
-        and not agent.head(entry["name"]).takes_targets
-    ]
+    return [name for name in names if agent.tap_of(name).can_read(senses)]
 
 
 def comparable(agent: Agent, head: str, output: Output) -> bool:
@@ -112,6 +107,7 @@ class ConsolidationLearner(MuonLearner, JointLearner):
     Attributes:
         sizes: the running size of each term, by lesson and term.
         compared: sums over the steps, with their number, of what each step reports.
+        reached: the heads that a step has taught.
     """
 
     def __init__(
@@ -125,7 +121,7 @@ class ConsolidationLearner(MuonLearner, JointLearner):
         super().__init__(agent, loss, seed=seed, learning_rate=learning_rate, trains=trains)
         self.of_stage = lambda name: 1.0
         self.specialist, self.taught = specialist.requires_grad_(False).eval(), list(taught)
-        self.sizes, self.compared = dict[str, float](), dict[str, list[float]]()
+        self.sizes, self.compared, self.reached = dict[str, float](), dict[str, list[float]](), set[str]()
 
     def begin(self, step: int) -> None:
         """Prepare for training, and move the specialist to the agent's device."""
@@ -142,13 +138,15 @@ class ConsolidationLearner(MuonLearner, JointLearner):
         return scalars
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer's state, the sizes of terms and the sums."""
-        return super().state_dict() | {"sizes": dict(self.sizes), "compared": dict(self.compared)}
+        """The optimizer's state, the sizes of terms, the sums and the heads reached."""
+        own = {"sizes": dict(self.sizes), "compared": dict(self.compared), "reached": sorted(self.reached)}
+        return super().state_dict() | own
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the result of `state_dict`."""
         super().load_state_dict(state)
         self.sizes, self.compared = dict(state["sizes"]), {name: list(x) for name, x in state["compared"].items()}
+        self.reached = set(state["reached"])
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
         """Raise ConfigError: a long night is the last lesson of a childhood."""
@@ -162,9 +160,11 @@ class ConsolidationLearner(MuonLearner, JointLearner):
         """Each kind of term has the weight 1: features, the mean over heads, and the lesson's own loss."""
         lesson = self.taught[batch["lesson"]]
         found = self.terms(agent, lesson, batch["batch"])
+        heads = [name for name in found if name in lesson.heads]
+        self.reached |= {*heads, *(lesson.reached if OWN in found else ())}
         loss = torch.zeros((), device=agent.device)
         for name, term in found.items():
-            share = 1 / len(lesson.heads) if name in lesson.heads else 1.0
+            share = 1 / len(heads) if name in heads else 1.0
             loss = loss + share * term / self._size(f"{lesson.stage}/{lesson.name}/{name}", term)
         return loss, {name: term.detach() for name, term in found.items() if name in (FEATURES, OWN)}
 
@@ -177,26 +177,10 @@ class ConsolidationLearner(MuonLearner, JointLearner):
     def terms(self, agent: Agent, lesson: Taught, batch: Any) -> dict[str, Tensor]:
         """The terms of a lesson's batch, scalars with a gradient: errors of features and answers, and its own loss."""
         found = dict[str, Tensor]()
-        if lesson.heads or lesson.features:
-            found |= self.distances(agent, lesson.heads, batch)
+        if is_ordinary(batch):
+            found |= distances(agent, self.specialist, lesson.heads, batch)
         if lesson.learner is not None:
             found[OWN] = lesson.learner.rehearse(batch)[0]
-        return found
-
-    def distances(self, agent: Agent, heads: Sequence[str], batch: Any) -> dict[str, Tensor]:
-        """The error of the trunk's features, by their variance, and the distance of each head's answer."""
-        ours, theirs = think_both(agent, self.specialist, heads, batch)
-        valid = batch.get("valid")
-        valid = torch.ones_like(batch["first"]) if valid is None else valid
-        found = dict[str, Tensor]()
-        if theirs.readout is not None:
-            found[FEATURES] = features_error(ours, theirs, valid.to(agent.device))
-        for name in heads:
-            answer, wanted = agent.run_head(name, ours), self.specialist.run_head(name, theirs)
-            tapped = self.specialist.tap_of(name).read(theirs)
-            assert tapped is not None
-            here = valid.to(agent.device) & tapped.present.any(-1)
-            found[name] = masked_mean(distance(answer, answer_tensors(wanted)), here)
         return found
 
     @torch.no_grad()
@@ -228,6 +212,27 @@ def think_both(agent: Agent, specialist: Agent, heads: Sequence[str], batch: Any
         theirs = specialist.think(seen, batch["first"], recalled=recalled)
     own = agent.encode_recalled(batch["recalled"]) if "recalled" in batch else None
     return agent.think(seen, batch["first"], recalled=own), theirs
+
+
+def distances(agent: Agent, specialist: Agent, heads: Sequence[str], batch: Any) -> dict[str, Tensor]:
+    """The error of the trunk's features, by their variance, and the distance of the answer of each head that the batch
+    has something for."""
+    names = readable(agent, heads, batch)
+    ours, theirs = think_both(agent, specialist, names, batch)
+    valid = batch.get("valid")
+    valid = (torch.ones_like(batch["first"]) if valid is None else valid).to(agent.device)
+    found = dict[str, Tensor]()
+    if theirs.readout is not None:
+        found[FEATURES] = features_error(ours, theirs, valid)
+    for name in names:
+        tapped = specialist.tap_of(name).read(theirs)
+        if tapped is None or agent.tap_of(name).read(ours) is None:
+            continue
+        answer, wanted = agent.run_head(name, ours), specialist.run_head(name, theirs)
+        if comparable(agent, name, answer):
+            here = valid & tapped.present.any(-1)
+            found[name] = masked_mean(distance(answer, answer_tensors(wanted, here.shape)), here)
+    return found
 
 
 def features_error(ours: Perceived, theirs: Perceived, valid: Tensor) -> Tensor:

@@ -39,7 +39,8 @@ def store_answers(
     }
     batch |= {name: torch.cat([tick[name] for tick in each], 1) for name in ("first", "reward")}
     batch["valid"] = torch.from_numpy(valid.copy())
-    return {"batch": batch, "answers": {name: answer_tensors(output) for name, output in agent(batch, heads).items()}}
+    answers = {name: answer_tensors(output, batch["first"].shape) for name, output in agent(batch, heads).items()}
+    return {"batch": batch, "answers": answers}
 
 
 def divergence_from(agent: Agent, kept: Kept) -> Tensor:
@@ -56,10 +57,12 @@ def divergence_from(agent: Agent, kept: Kept) -> Tensor:
     return torch.stack(found).mean()
 
 
-def answer_tensors(output: Output) -> dict[str, Tensor]:
-    """An output's float tensors, without a table of commands."""
+def answer_tensors(output: Output, lead: torch.Size) -> dict[str, Tensor]:
+    """An output's float tensors [B, T, ...] of a batch with `lead` [B, T]; not what is the same for all Moments, as a
+    table of commands or a grid of places."""
     tensors = {key: value for key, value in vars(output).items() if isinstance(value, Tensor) and key != "table"}
-    return {key: value.clone() for key, value in tensors.items() if value.is_floating_point()}
+    each = {key: value for key, value in tensors.items() if value.is_floating_point() and value.shape[:2] == lead}
+    return {key: value.clone() for key, value in each.items()}
 
 
 def distance(output: Output, wanted: dict[str, Tensor]) -> Tensor:
@@ -71,7 +74,7 @@ def distance(output: Output, wanted: dict[str, Tensor]) -> Tensor:
         z = (wanted["mean"] - output.mean) * (-output.log_std).exp()
         return (output.log_std - wanted["log_std"] + 0.5 * (spread + z.square() - 1)).sum(-1)
     now = vars(output)
-    squares = [(now[key] - old).square().flatten(2).mean(-1) for key, old in wanted.items()]
+    squares = [(now[key] - old).square().reshape(*old.shape[:2], -1).mean(-1) for key, old in wanted.items()]
     return torch.stack(squares).mean(0)
 
 

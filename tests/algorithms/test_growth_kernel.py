@@ -22,6 +22,7 @@ from devmind.algorithms import growth
 from devmind.algorithms.growth import Evolution, Layer, Pool
 
 KERNEL = "devmind.algorithms.growth_kernel"
+NO_TRITON = "Triton comes with builds of torch for a GPU, and is not here; its interpreter needs no card."
 
 
 def forget() -> None:
@@ -40,7 +41,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def interpret(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("triton", reason="Triton is not installed, so its kernels cannot be interpreted.")
+    pytest.importorskip("triton", reason=NO_TRITON)
     monkeypatch.setenv("TRITON_INTERPRET", "1")
 
 
@@ -106,7 +107,7 @@ def test_a_layer_on_kernels_is_the_layer_on_torch(
 
 @pytest.mark.slow
 def test_kernels_compile_for_cards_of_both_makers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("triton", reason="Triton is not installed, so its kernels cannot be compiled.")
+    pytest.importorskip("triton", reason=NO_TRITON)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, compile
