@@ -307,7 +307,9 @@ def exam(
     for name, measure in examined["skills"].items():
         if measure.get("note"):
             show.line(f"{name}: {measure['note']}", "dim")
-    if carried := [(name, *_carried(row)) for name, measure in examined["skills"].items() if (row := measure["trunk"])]:
+    if carried := [
+        (name, *_carried(row)) for name, measure in examined["skills"].items() if (row := measure.get("trunk"))
+    ]:
         show.line("What the trunk's layers carry, asked on a part of the episodes:")
         show.table(("measure", "score", "layers pass", "difference", "95 % interval", "n", "verdict"), carried)
     if not_asked := examined.get("not_asked"):

@@ -7,6 +7,7 @@ counted is what PyTorch allocates, without what a kernel takes and gives back wi
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -217,6 +218,7 @@ def _step(learner: GradientLearner, batch: Any, context: Context) -> dict[str, i
             loss, _ = learner.loss(agent, batch)
         saved = counter.live - weights
         loss.backward()
+        gc.collect()  # what is left of the walk back refers to itself, and would be freed at some time in the step
         walked, counter.most, before = counter.most, counter.live, counter.live
         gradients = sum(one.grad.nbytes for one in agent.parameters() if one.grad is not None)
         made = flops.get_total_flops()  # an optimizer may multiply matrices, too

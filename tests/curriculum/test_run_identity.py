@@ -197,7 +197,7 @@ def test_packaged_agent_is_found_where_devmind_is_installed_now(tmp_path):
 
 def test_run_continues_though_a_name_of_its_stage_has_a_slash(tmp_path, monkeypatch):
     """Regression: checkpoints lay in a folder more than where they are looked for, so the run began anew."""
-    stages = {"lamps": LampStage(0.0, lesson_names=("see/one", "two"), steps=4)}
+    stages = {"lamps": LampStage(0.0, lesson_names=("see/one", "two", "three"), steps=4)}
     for module in (runner, stage_run):
         monkeypatch.setattr(module, "load_stage", stages.__getitem__)
     taught = []

@@ -78,7 +78,10 @@ def test_flash_and_click_come_at_the_known_times():
     assert sum(frames.values()) >= 2
     loud = begun + np.flatnonzero(np.abs(sound) > 0.7) / 16_000
     onsets = loud[np.diff(loud, prepend=-1.0) > 0.1]
-    assert onsets == pytest.approx(known, abs=0.001)
+    # Of a click at the very edge of the window some samples lie outside.
+    heard, wanted = ([at_s for at_s in some if 0.001 < at_s - begun < 0.599] for some in (onsets, known))
+    assert len(wanted) >= 2
+    assert heard == pytest.approx(wanted, abs=0.001)
 
 
 @pytest.mark.slow
