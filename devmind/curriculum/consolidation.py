@@ -44,9 +44,9 @@ from devmind.learners.consolidation import (
 from devmind.seeding import derive_seed
 
 LESSON, JOURNAL, MILESTONE = "consolidation", "journal.jsonl", "one-mind"
-STEPS = {"tiny": 40, "nursery": 4000, "child": 20_000, "adult": 60_000}
+STEPS = {"tiny": 40, "nursery": 500, "child": 4000, "adult": 12_000}
 MINUTES = 60.0
-"""About the minutes that these steps take at size nursery on two cores."""
+"""Minutes that these steps may take at size nursery on two cores: a step of the newborn's two modalities takes 4 s."""
 LEARNING_RATE = {"tiny": 1e-2, "nursery": 2e-3, "child": 5e-4, "adult": 2e-4}
 HELD_OUT = 2
 """Batches of each lesson, from behind all that are taught, on which errors are measured before and after."""
