@@ -465,7 +465,8 @@ def _step_fused(
     pool: Pool, places: Tensor, d: Tensor, fine: Tensor, rates: Tensor, decay: float, betas: tuple[float, float]
 ) -> None:
     """The same on a CPU, in place and in one pass: 4 times as fast, and nobody waits for the host."""
-    numbers, each = places.tolist(), d.unbind()
+    # Contiguous, as blocks are: the fused step reads memory in order, whatever strides say.
+    numbers, each = places.tolist(), d.contiguous().unbind()
     for rate in rates.unique().tolist():
         if not (chosen := ((rates == rate) & fine).nonzero().squeeze(1).tolist()):
             continue

@@ -162,7 +162,9 @@ class GradientLearner(Learner):
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         """AdamW; weight decay applies to matrices, not to vectors and gains."""
-        return torch.optim.AdamW(self.groups({}), lr=self.learning_rate, betas=(0.9, 0.95), fused=True)
+        # Not fused: on a CPU torch 2.13 then steps numbers by the gradients of others, without a word, where a gradient
+        # lies in memory in another order than its parameter, as behind `autograd.grad`.
+        return torch.optim.AdamW(self.groups({}), lr=self.learning_rate, betas=(0.9, 0.95), foreach=True)
 
     def kind(self, name: str, parameter: nn.Parameter) -> str:
         """The kind of a parameter, which selects its options in `groups`."""

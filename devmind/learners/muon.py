@@ -41,4 +41,4 @@ class MuonLearner(GradientLearner):
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         """Muon and AdamW as one optimizer."""
-        return Muon(self.groups(self.options()), lr=self.learning_rate, betas=(0.9, 0.95), fused=True)
+        return Muon(self.groups(self.options()), lr=self.learning_rate, betas=(0.9, 0.95), foreach=True)

@@ -68,6 +68,23 @@ def test_steps_equal_those_of_one_parameter_after_another_to_the_bit(agent, kind
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("kind", [GradientLearner, MuonLearner])
+def test_steps_do_not_depend_on_the_order_in_which_gradients_lie_in_memory(agent, kind):
+    """Regression: torch 2.13's fused AdamW on a CPU gave numbers the gradients of others, as of a convolution by
+    `autograd.grad` (findings/fused_adamw_on_a_cpu_gives_each_number_anothers_gradient.sh)."""
+    found = []
+    for turned in (False, True):
+        child, draw = copy.deepcopy(agent), torch.Generator().manual_seed(0)
+        learner = kind(child, lambda agent, batch: (torch.zeros(()), {}), seed=0, learning_rate=RATE, steps=100)
+        learner.set_rates(1)
+        for _, parameter in learner.trained_parameters():
+            gradient = torch.randn(parameter.shape, generator=draw)
+            parameter.grad = gradient.mT.contiguous().mT if turned and gradient.ndim > 1 else gradient
+        learner.step_down()
+        found.append(child.sha256())
+    assert found[0] == found[1] != agent.sha256()
+
+
 def test_first_stage_trains_all_parts_at_the_full_rate_and_so_does_no_stage(agent):
     assert {name.split(".")[0] for name in rates(agent)} >= {"trunk", "heads", "encoders", "readout"}
     assert set(rates(agent).values()) == {RATE}
