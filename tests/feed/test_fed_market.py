@@ -288,7 +288,7 @@ def test_a_genetic_algorithm_learns_from_a_market_elsewhere_and_its_fittest_trad
     """It is taken up again after a kill, from what was on the disk."""
     market = docs_script("market")
     market.KILLS = (2,)
-    found = market.play(tmp_path, 1000, "population", until=5)
+    found = market.play(tmp_path, 100_000, "population", until=5)  # more episodes than a slow lesson waits for
     assert len(found["kills"]) == 1
     assert found["steps"][0][0] >= 5
     assert sum(row[2] for row in found["rows"]) > 0, "what to trade was asked and answered"
@@ -302,7 +302,7 @@ def test_a_genetic_algorithm_learns_from_a_market_elsewhere_and_its_fittest_trad
 def test_the_market_goes_on_while_lesson_and_feed_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     market = docs_script("market")
     monkeypatch.setattr(market, "KILLS", (1, 2, 2, 3))
-    found = market.play(tmp_path, 1000, until=4)
+    found = market.play(tmp_path, 100_000, until=4)
     steps = [step for _, _, step in found["kills"]]
     assert [bool(is_feed) for _, is_feed, _ in found["kills"]] == [False, False, True, False]
     assert steps == sorted(steps)
