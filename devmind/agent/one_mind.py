@@ -140,7 +140,7 @@ def _copy(specialist: Agent, agent: Agent) -> None:
         mine[name].copy_(theirs[name])
 
 
-def pass_through(agent: Agent) -> tuple[str, ...]:
+def layer_prefixes(agent: Agent) -> tuple[str, ...]:
     """Prefixes of what a twin does not learn: its layers stay the identity, so whatever it can do needs no mind."""
     return tuple(f"trunk.decoder.layers.{number}." for number in range(agent.trunk.n_layers))
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED, to_device
 from devmind.agent.device import place
-from devmind.agent.one_mind import form_of, pass_through
+from devmind.agent.one_mind import form_of, layer_prefixes
 from devmind.agent.output import Categorical, Output, masked_mean
 from devmind.agent.taps import Perceived
 from devmind.curriculum.stage import Batches, Learner, Scalars
@@ -113,7 +113,7 @@ class ConsolidationLearner(MuonLearner, JointLearner):
     def __init__(
         self, agent: Agent, specialist: Agent, taught: Sequence[Taught], *, seed: int, learning_rate: float, twin: bool
     ) -> None:
-        still = (*(f"heads.{name}." for name in as_it_was(agent, specialist)), *(pass_through(agent) if twin else ()))
+        still = (*(f"heads.{name}." for name in as_it_was(agent, specialist)), *(layer_prefixes(agent) if twin else ()))
         learns = [name for name, _ in agent.named_parameters() if name.startswith((*SHARED, "heads."))]
         trains = [name for name in learns if not name.startswith(still)]
         modalities = sorted({one.modality for one in taught})
